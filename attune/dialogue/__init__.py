@@ -1,0 +1,1 @@
+"""Dialogues, turns, examples; readers; protocols; text and vocabulary."""

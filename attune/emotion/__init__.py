@@ -1,0 +1,1 @@
+"""The label taxonomies; VAD and emotion lexicons; intensity; emotion words."""

@@ -1,0 +1,1 @@
+"""Metrics with signatures, the leak audit, paper tables, reports and figures."""

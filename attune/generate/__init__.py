@@ -1,0 +1,1 @@
+"""Decoding modes, engines, reranking."""

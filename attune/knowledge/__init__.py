@@ -1,0 +1,1 @@
+"""Concept sources and their on-disk index; keywords; CKECE; the emotional context graph."""

@@ -1,0 +1,1 @@
+"""One file per system, shared `layers/`, and a registry."""

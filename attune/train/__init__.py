@@ -1,0 +1,1 @@
+"""The one trainer, schedules, recipes, checkpoints."""
