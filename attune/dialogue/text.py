@@ -17,8 +17,10 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 CONTRACTIONS: dict[str, str] = {
     "it's": "it is", "don't": "do not", "doesn't": "does not", "didn't": "did not", "you'd": "you would",
@@ -34,9 +36,14 @@ _CONTRACTION = re.compile(rf"(?<![\w'])(?:{'|'.join(CONTRACTIONS)})(?![\w'])")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:mr|mrs|ms|dr|st|prof|rev|gen|sgt|lt|col|capt|gov|sen|mt|vs|[a-z](?:\.[a-z])+)\.$"
 )
-_SENTENCE_END = re.compile(r"[.!?][.!?\"')\]}]*(?=\s)")
+_CLOSING = re.compile(r"[.!?\"')\]}]+")
 # Where every mark is one of these, tokens never depend on the words around them (see `_tokenise`).
 _PLAIN = re.compile(r"(?:[^\W_]|(?<=[^\W_])'(?=[^\W_])|[\s.,?!:;*$%&@#-])*")
+_LONGEST_CHUNK = 50  # longer ones are not remembered
+_WORD_AND_MARK = re.compile(r"([a-z0-9]+)([.,?!:;]?)")
+# Words that NLTK cuts in two, as its tokens.
+_HALVES = {("can", "not"), ("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me")}
+_IN_TWO = {"".join(halves) for halves in _HALVES}
 
 
 def normalise(text: str) -> list[str]:
@@ -60,11 +67,14 @@ def sentences(text: str) -> list[str]:
     ['I met mr. smith.', 'he left!', '(why?)', 'no idea.']
     """
     found, start = [], 0
-    for end in _SENTENCE_END.finditer(text):
-        if end.group() == "." and _ABBREVIATION.search(text, max(start, end.end() - 24), end.end()):
+    for closing in _CLOSING.finditer(text):
+        marks, end = closing.group(), closing.end()
+        if not text[end : end + 1].isspace() or not any(mark in marks for mark in ".!?"):
             continue
-        found.append(text[start : end.end()].strip())
-        start = end.end()
+        if marks == "." and _ABBREVIATION.search(text, max(start, end - 24), end):
+            continue
+        found.append(text[start:end].strip())
+        start = end
     rest = text[start:].strip()
     return [*found, rest] if rest else found
 
@@ -76,60 +86,45 @@ def _expand(text: str) -> str:
 
 def _tokenise(sentence: str) -> list[str]:
     """NLTK's tokens of a sentence; in plain sentences each space-separated chunk is looked up by itself."""
-    if not _PLAIN.fullmatch(sentence):
-        return _nltk()(sentence)
     chunks = sentence.split()
-    return [token for chunk in chunks[:-1] for token in _inner(chunk)] + list(_last(chunks[-1])) if chunks else []
+    if not _PLAIN.fullmatch(sentence) or len(max(chunks, key=len, default="")) > _LONGEST_CHUNK:
+        return _nltk(sentence)
+    return [token for i, chunk in enumerate(chunks, 1) for token in _chunk(chunk, i == len(chunks))]
 
 
-@cache
-def _nltk() -> Callable[[str], list[str]]:
-    """NLTK's word tokenizer, without the rest of NLTK (which would import scipy and scikit-learn)."""
-    if "nltk" in sys.modules:
-        return importlib.import_module("nltk.tokenize.destructive").NLTKWordTokenizer().tokenize  # type: ignore[no-any-return]
-    spec = importlib.util.find_spec("nltk")
-    assert spec is not None and spec.submodule_search_locations is not None
-    root = spec.submodule_search_locations[0]
-    try:
-        for name, folder in (("nltk", root), ("nltk.tokenize", f"{root}/tokenize")):
+@lru_cache(maxsize=100_000)  # more than a corpus has; a server does not grow without end
+def _chunk(chunk: str, last: bool) -> tuple[str, ...]:
+    """Tokens of one chunk; a full stop stands by itself only at the end of the sentence."""
+    simple = _WORD_AND_MARK.fullmatch(chunk)
+    if simple and simple[1] not in _IN_TWO and (last or simple[2] != "."):
+        return (simple[1], simple[2]) if simple[2] else (simple[1],)
+    return tuple(_nltk(chunk) if last else _nltk(f"{chunk} x")[:-1])
+
+
+def _load_nltk() -> Callable[[str], list[str]]:
+    """NLTK's word tokenizer without the rest of NLTK, which would import scipy and scikit-learn."""
+    stubs: list[str] = []
+    if "nltk" not in sys.modules:
+        spec = importlib.util.find_spec("nltk")
+        assert spec is not None and spec.submodule_search_locations is not None
+        root = spec.submodule_search_locations[0]
+        stubs = ["nltk", "nltk.tokenize"]
+        for name in stubs:
             package = sys.modules[name] = ModuleType(name)
-            package.__path__ = [folder]
-        return importlib.import_module("nltk.tokenize.destructive").NLTKWordTokenizer().tokenize  # type: ignore[no-any-return]
-    finally:  # whoever imports NLTK later gets all of it
-        for name in [name for name in sys.modules if name == "nltk" or name.startswith("nltk.")]:
-            del sys.modules[name]
+            package.__path__ = [str(Path(root, *name.split(".")[1:]))]
+    try:
+        tokenizer = importlib.import_module("nltk.tokenize.destructive").NLTKWordTokenizer()
+    finally:
+        if stubs:  # whoever imports NLTK later gets all of it
+            for name in [name for name in sys.modules if name.split(".")[0] == "nltk"]:
+                del sys.modules[name]
+    return cast("Callable[[str], list[str]]", tokenizer.tokenize)
 
 
-_CHUNKS = 200_000  # entries kept by each memory of chunks: a corpus has fewer, a server does not grow
-_inner_memory: dict[str, tuple[str, ...]] = {}
-_last_memory: dict[str, tuple[str, ...]] = {}
-
-
-def _inner(chunk: str) -> tuple[str, ...]:
-    """Tokens of a chunk that other words follow."""
-    tokens = _inner_memory.get(chunk)
-    if tokens is None:
-        tokens = tuple(_nltk()(f"{chunk} x")[:-1])
-        if len(_inner_memory) >= _CHUNKS:
-            _inner_memory.clear()
-        _inner_memory[chunk] = tokens
-    return tokens
-
-
-def _last(chunk: str) -> tuple[str, ...]:
-    """Tokens of a sentence's last chunk, whose full stop stands by itself."""
-    tokens = _last_memory.get(chunk)
-    if tokens is None:
-        tokens = tuple(_nltk()(chunk))
-        if len(_last_memory) >= _CHUNKS:
-            _last_memory.clear()
-        _last_memory[chunk] = tokens
-    return tokens
-
+_nltk = _load_nltk()
 
 _TO_LEFT = {*".,!?;:%)]}", "''", "...", "..", "n't", "'s", "'m", "'re", "'ve", "'ll", "'d", "'"}
 _TO_RIGHT = {*"([{$#", "``"}
-_SPLIT_WORDS = {("can", "not"), ("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me")}
 
 
 def as_written(tokens: Sequence[str]) -> str:
@@ -143,7 +138,7 @@ def as_written(tokens: Sequence[str]) -> str:
         shown = {"``": '"', "''": '"', "i": "I"}.get(token, token)
         if capital and token[:1].isalnum():
             shown, capital = shown[:1].upper() + shown[1:], False
-        together = glue or token in _TO_LEFT or (before, token) in _SPLIT_WORDS
+        together = glue or token in _TO_LEFT or (before, token) in _HALVES
         text += shown if together else f" {shown}"
         glue = token in _TO_RIGHT
         capital = capital or token in {".", "!", "?"}
