@@ -6,6 +6,8 @@ classifier data, then neutral, 40.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from attune.errors import DataError, did_you_mean
@@ -57,3 +59,34 @@ def label_id(label: str) -> int:
         return LABEL_ID[label]
     except KeyError:
         raise DataError(did_you_mean(label, LABELS, "label")) from None
+
+
+# DailyDialog's turn labels, by their ids 0–6.
+DAILYDIALOG: tuple[str, ...] = ("no emotion", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
+_OF_DAILYDIALOG: tuple[str, ...] = (NEUTRAL, "angry", "disgusted", "afraid", "joyful", "sad", "surprised")
+# The nearest of the six for each emotion, by how EmpatheticDialogues uses the word ("anticipating" is there mostly
+# looking forward to something, whatever MIME's grouping says); intents and neutral are "no emotion".
+_NEAREST: dict[str, str] = {
+    "anger": "angry annoyed furious jealous",
+    "disgust": "disgusted",
+    "fear": "afraid anxious apprehensive terrified",
+    "happiness": "anticipating caring confident content excited faithful grateful hopeful joyful prepared proud trusting",
+    "sadness": "ashamed devastated disappointed embarrassed guilty lonely nostalgic sad sentimental",
+    "surprise": "impressed surprised",
+}
+TO_DAILYDIALOG: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(LABELS, 0)
+    | {emotion: DAILYDIALOG.index(name) for name, emotions in _NEAREST.items() for emotion in emotions.split()}
+)  # any of the 41 labels to an id of DailyDialog
+
+
+def from_dailydialog(emotion: int) -> str:
+    """The label that stands for an emotion id of DailyDialog.
+
+    >>> from_dailydialog(4), from_dailydialog(0), DAILYDIALOG[TO_DAILYDIALOG["terrified"]]
+    ('joyful', 'neutral', 'fear')
+    """
+    if not 0 <= emotion < len(DAILYDIALOG):
+        known = ", ".join(f"{i} {name}" for i, name in enumerate(DAILYDIALOG))
+        raise DataError(f"unknown DailyDialog emotion {emotion}; expected one of {known}")
+    return _OF_DAILYDIALOG[emotion]
