@@ -1,1 +1,1 @@
-"""Metrics with signatures, the leak audit, paper tables, reports and figures."""
+"""Metrics with signatures, the leak audit, the papers' tables, reports and figures."""

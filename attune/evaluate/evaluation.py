@@ -1,0 +1,179 @@
+"""From a system and a corpus to a results folder: `config.yaml`, `scores.json`, `outputs.jsonl.gz`.
+
+Outputs are collected in chunks and kept in a file beside the results, so an evaluation that was stopped goes on where it was.
+Scores are computed from the outputs as they are kept: scoring the kept file again gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from attune.dialogue.protocols import PROTOCOLS
+from attune.dialogue.protocols import examples as make_examples
+from attune.dialogue.readers import read
+from attune.dialogue.text import normalise
+from attune.dialogue.types import Example
+from attune.dialogue.vocabulary import oov_rate
+from attune.emotion.taxonomy import EMOTIONS
+from attune.errors import AttuneError, DataError, SettingsError
+from attune.evaluate.outputs import Item, join, line, read_outputs, training_responses, write_outputs
+from attune.evaluate.scores import CONFIG, OUTPUTS, Scores, score_items
+from attune.evaluate.signature import Signature
+from attune.files import atomic_dir
+from attune.parts import locate
+
+if TYPE_CHECKING:
+    from attune.generate.systems import System
+
+CHUNK = 512
+_ABLE = ("perceive", "nll", "reply")
+Progress = Callable[[int, int], None]  # done, total
+
+
+def evaluate(
+    system: System,
+    corpus: str | Path,
+    *,
+    split: str = "test",
+    protocol: str = "listener-turns",
+    results: str | Path = "results",
+    variant: str | None = None,
+    seed: int = 0,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
+) -> Scores:
+    """Score a system on a split and leave a results folder (and `scores.json` in its run folder)."""
+    if variant is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", variant):
+        raise SettingsError(f"a variant is lower-case letters, digits, '.' and '-', not '{variant}'")
+    asked = list(make_examples(read(corpus, split=split), protocol))
+    if not asked:
+        raise DataError(f"{corpus}: its split '{split}' has no example by the protocol '{protocol}'")
+    signature = _signature(system, asked, protocol, split, seed)
+    name = "-".join(
+        [system.name]
+        + ([variant] if variant else [])
+        + ([protocol] if protocol != "listener-turns" else [])
+        + ([split] if split != "test" else [])
+    )
+    partial = Path(results) / f".{name}.partial.jsonl"
+    collect(system, asked, partial, stamp=_stamp(system, signature), seed=seed, chunk=chunk, progress=progress)
+    for part in ("minilm", "gpt2-bpe"):
+        with contextlib.suppress(AttuneError):  # the metric that lacks it says so in the notes
+            locate(part)
+    with atomic_dir(Path(results) / name) as folder:
+        write_outputs(folder / OUTPUTS, _collected(partial)[1])
+        items, _ = join(read_outputs(folder / OUTPUTS), corpus)
+        scores = score_items(
+            items,
+            signature,
+            system=system.name,
+            variant=variant,
+            protocol=protocol,
+            oracle=bool(getattr(system, "oracle", False)),
+            training=training_responses(corpus),
+        )
+        scores.write(folder)
+        (folder / CONFIG).write_text(_config(system), encoding="utf-8")
+    partial.unlink()
+    if system.path is not None and system.path.is_dir():
+        with contextlib.suppress(AttuneError):  # a read-only run can be evaluated all the same
+            scores.write(system.path)
+    return scores
+
+
+def collect(
+    system: System,
+    examples: Sequence[Example],
+    path: Path,
+    *,
+    stamp: str,
+    seed: int = 0,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
+) -> None:
+    """Write what the system makes of each example to `path`, going on from what stands there under the same stamp."""
+    if not system.capabilities & set(_ABLE):
+        raise SettingsError(f"'{system.name}' offers none of {', '.join(_ABLE)}: nothing can be scored")
+    found, done = _collected(path)
+    if found != stamp or [item.id for item in done] != [example.id for example in examples[: len(done)]]:
+        done = []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("".join(f"{text}\n" for text in [json.dumps(stamp), *map(line, done)]))
+        for start in range(len(done), len(examples), chunk):
+            part = examples[start : start + chunk]
+            file.write("".join(f"{line(item)}\n" for item in answer(system, part, seed)))
+            file.flush()
+            if progress:
+                progress(start + len(part), len(examples))
+
+
+def answer(system: System, examples: Sequence[Example], seed: int = 0) -> list[Item]:
+    """What a system makes of examples: the emotion it perceives, its NLL of the reference, its reply.
+
+    For perceiving and replying it is given the contexts alone.
+    """
+    contexts = [example.context for example in examples]
+    columns: list[dict[str, Any]] = [{"id": example.id} for example in examples]
+    if "perceive" in system.capabilities:
+        for column, best in zip(columns, system.perceive(contexts).argmax(-1), strict=True):
+            column["predicted_emotion"] = EMOTIONS[best]
+    if "nll" in system.capabilities:
+        for column, found in zip(columns, system.nll(examples), strict=True):
+            column |= {"nll": round(found.nll, 5), "tokens": found.tokens, "unk_bytes": found.unk_bytes}
+    if "reply" in system.capabilities:
+        for column, said in zip(columns, system.reply(contexts, seed=seed), strict=True):
+            column |= {"prediction": said.prediction, "text": said.text}
+    return [Item(**column) for column in columns]
+
+
+def _collected(path: Path) -> tuple[str | None, list[Item]]:
+    """The stamp and the items of a file that `collect` writes; a last line cut short by a crash is left out."""
+    try:
+        whole = path.read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        return None, []
+    if not whole:
+        return None, []
+    return json.loads(whole[0]), [Item(**json.loads(text)) for text in whole[1:]]
+
+
+def _signature(system: System, examples: Sequence[Example], protocol: str, split: str, seed: int) -> Signature:
+    """Text form and vocabulary are attributes that a system with `nll` has; a word-level one also has a `tokenizer`."""
+    tokenizer = getattr(system, "tokenizer", None)
+    text = getattr(system, "text_form", "as-given")
+    oov = None
+    if tokenizer is not None and text == "normal-form":
+        oov = round(100 * oov_rate(tokenizer, (normalise(example.response.text) for example in examples)), 3)
+    return Signature(
+        protocol=str(PROTOCOLS[protocol]),
+        split=split,
+        n=len(examples),
+        text=text,
+        vocabulary=getattr(system, "vocabulary", "?"),
+        oov=oov,
+        decoding=str(system.decoding) if "reply" in system.capabilities else "none",
+        seed=seed,
+    )
+
+
+def _stamp(system: System, signature: Signature) -> str:
+    """Tells one evaluation from another: the signature, and the files of the run as they are now."""
+    files = sorted(system.path.iterdir()) if system.path is not None and system.path.is_dir() else []
+    stats = [f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.suffix != ".json"]
+    return "; ".join([str(signature), *stats])
+
+
+def _config(system: System) -> str:
+    """The run's own configuration, or the system's name where there is no run."""
+    for name in (CONFIG, "recipe.yaml"):
+        if system.path is not None and (system.path / name).is_file():
+            return (system.path / name).read_text(encoding="utf-8")
+    return str(yaml.safe_dump({"system": system.name}))
