@@ -30,6 +30,12 @@ def data_dir() -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
+def default_system() -> Path:
+    """The folder of the system that is opened when none is named: `ATTUNE_SYSTEM`, or the one in this package."""
+    chosen = os.environ.get("ATTUNE_SYSTEM")
+    return Path(chosen).expanduser() if chosen else Path(__file__).parent / "data" / "default-system"
+
+
 def sha256(path: Path) -> str:
     """The checksum of a file, in hexadecimal."""
     with open(path, "rb") as file:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -125,8 +126,16 @@ def _how_to_install(module: str) -> str:
     package = {"sklearn": "scikit-learn", "yaml": "pyyaml"}.get(module.split(".")[0], module.split(".")[0])
     for extra, needs in extras().items():
         if any(_same(package, need) for need in needs):
-            return f"run: pip install 'attune-dialogue[{extra}]'"
-    return f"run: pip install {package.replace('_', '-')}"
+            return f"run: {install_command(extra)}"
+    return f"run: {sys.executable} -m pip install {package.replace('_', '-')}"
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra: from the index, or from the source tree that is in use."""
+    tree = Path(attune.__file__).parents[1]
+    if (tree / "pyproject.toml").is_file():
+        return f"{sys.executable} -m pip install -c '{tree}/constraints.txt' -e '{tree}[{extra}]'"
+    return f"{sys.executable} -m pip install 'attune-dialogue[{extra}]'"
 
 
 def extras() -> dict[str, list[str]]:
