@@ -54,3 +54,18 @@ def lines(path: Path, *, tolerant: bool = False) -> Iterator[tuple[int, str]]:
                     ) from None
                 line = raw.decode("cp1252", errors="replace")
             yield number, line.rstrip("\r\n")
+
+
+def first_text(path: Path) -> str:
+    """The first kilobytes of a text file, without space before them; enough to tell its format."""
+    with open_binary(path) as file:
+        try:
+            start = file.read(1 << 14)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read: {error}") from None
+    if b"\0" in start:
+        raise DataError(f"{path}: expected text, found a binary file")
+    text = start.decode("utf-8-sig", errors="replace").lstrip()
+    if not text:
+        raise DataError(f"{path}: is empty")
+    return text

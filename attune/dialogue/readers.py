@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attune.dialogue.formats.base import Reader
-from attune.dialogue.lines import lines, open_binary
+from attune.dialogue.lines import first_text
 from attune.dialogue.types import BadRow, Dialogue, ReadReport
 from attune.errors import DataError, MissingError, SettingsError, did_you_mean
 from attune.registry import Registry
@@ -24,9 +24,16 @@ READERS: Registry[Reader] = Registry(
     {
         "ed-csv": "attune.dialogue.formats.empathetic:CSV",
         "ed-jsonl": "attune.dialogue.formats.empathetic:JSONL",
+        "dailydialog": "attune.dialogue.formats.dailydialog:DAILYDIALOG",
+        "cornell": "attune.dialogue.formats.cornell:CORNELL",
+        "jsonl": "attune.dialogue.formats.plain:PLAIN",
+        "chat": "attune.dialogue.formats.chat:CHAT",
     },
 )
-SPLITS = ("train", "valid", "test")
+# The names a split's file may have, the first found counts; `{}` stands for a name of the split.
+_SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "validation", "dev"), "test": ("test",)}
+_FILE_NAMES = ("{}.csv", "{}.jsonl", "{}.json", "dialogues_{}.txt", "{}/dialogues_{}.txt")
+_WHOLE = "movie_conversations.txt"  # a corpus without splits
 
 
 def read(
@@ -40,25 +47,27 @@ def read(
     """Stream the dialogues of a file, or of a corpus folder (all its splits, or one).
 
     A bad row stops the reading when `strict`; otherwise it is left out and noted in `report`. A file in which
-    no row is good is an error. Without `reader`, each file's format is told from its first lines.
+    no row is good is an error. Without `reader`, each file's format is told from its first lines; with it, the
+    files of that format are taken from a folder.
     """
     path = Path(path)
     report = report if report is not None else ReadReport()
+    chosen = READERS[reader] if reader else None
     if path.is_dir():
-        found = splits(path)
+        found = splits(path, reader=reader)
         if split is not None and split not in found:
             raise SettingsError(f"{path}: {did_you_mean(split, found, 'split')}")
         files = [found[split]] if split is not None else list(found.values())
-    elif split is not None:
+    elif split is not None and path.exists():
         raise SettingsError(f"{path} is a file; a split can only be picked from a corpus folder")
     else:
         files = [path]
     for file in files:
-        yield from _read_file(file, READERS[reader] if reader else detect(file), strict, report)
+        yield from _read_file(file, chosen or detect(file), strict, report)
 
 
 def _read_file(path: Path, reader: Reader, strict: bool, report: ReadReport) -> Iterator[Dialogue]:
-    before = report.dialogues, len(report.bad)
+    dialogues, rows = report.dialogues, len(report.bad)
 
     def bad(file: Path, line: int, reason: str) -> None:
         row = BadRow(str(file), line, reason)
@@ -70,43 +79,46 @@ def _read_file(path: Path, reader: Reader, strict: bool, report: ReadReport) -> 
         report.dialogues += 1
         report.turns += len(dialogue.turns)
         yield dialogue
-    if report.dialogues == before[0]:
-        first = (
-            f"; the first of {len(report.bad) - before[1]} bad rows: {report.bad[before[1]]}"
-            if report.bad[before[1] :]
-            else ""
-        )
+    if report.dialogues == dialogues:
+        found = report.bad[rows:]
+        first = f"; the first of {len(found)} bad rows: {found[0]}" if found else ""
         raise DataError(f"{path}: holds no dialogue that the reader '{reader.name}' can read{first}")
 
 
-def detect(path: Path) -> Reader:
+def detect(path: str | Path) -> Reader:
     """The reader for a file, told from its first kilobytes."""
-    with open_binary(path) as file:
-        start = file.read(8192)
-    if not start.strip():
-        raise DataError(f"{path}: is empty")
-    if b"\0" in start:
-        raise DataError(f"{path}: expected text, found a binary file")
-    head = start.decode("utf-8-sig", errors="replace")
+    head = first_text(Path(path))
     for reader in READERS.values():
-        if reader.knows(path, head):
+        if reader.knows(head):
             return reader
-    raise DataError(
-        f"{path}: not a format that is known; it begins with {head.splitlines()[0][:60]!r}. "
-        f"Readers: {', '.join(f'{reader.name} ({reader.about})' for reader in READERS.values())}"
-    )
+    if Path(path).name.endswith((".csv", ".csv.gz")):
+        return READERS["ed-csv"]  # it will say which columns it expects
+    known = "; ".join(f"{reader.name}: {reader.about}" for reader in READERS.values())
+    raise DataError(f"{path}: no reader knows this format, it begins with {head[:40]!r}. Readers: {known}")
 
 
-def splits(path: str | Path) -> dict[str, Path]:
-    """The files of a corpus folder by split. Of a CSV and a JSONL of the same split, the CSV is taken."""
+def splits(path: str | Path, *, reader: str | None = None) -> dict[str, Path]:
+    """The files of a corpus folder by split (`all` for a corpus without splits).
+
+    Of a CSV and a JSONL of the same split the CSV is taken, unless `reader` asks for the other.
+    """
     path = Path(path)
     if not path.is_dir():
         raise MissingError(f"no corpus folder at {path}")
     found: dict[str, Path] = {}
-    for split in SPLITS:
-        for name in (f"{split}.csv", f"{split}.jsonl"):
-            if split not in found and (path / name).is_file():
-                found[split] = path / name
+    for split, words in _SPLIT_NAMES.items():
+        names = [name.replace("{}", word) for name in _FILE_NAMES for word in words]
+        if file := _first(path, names, reader):
+            found[split] = file
+    if not found and (file := _first(path, [_WHOLE], reader)):
+        found["all"] = file
     if not found:
-        raise DataError(f"{path}: holds no split that is known")
+        kind = f" for the reader '{reader}'" if reader else ""
+        expected = ", ".join(name.replace("{}", "train") for name in _FILE_NAMES)
+        raise DataError(f"{path}: holds no corpus{kind}; expected {expected} (valid and test likewise) or {_WHOLE}")
     return found
+
+
+def _first(folder: Path, names: list[str], reader: str | None) -> Path | None:
+    files = (folder / f"{name}{ending}" for name in names for ending in ("", ".gz"))
+    return next((f for f in files if f.is_file() and (not reader or READERS[reader].knows(first_text(f)))), None)

@@ -106,8 +106,8 @@ def _load_nltk() -> Callable[[str], list[str]]:
     stubs: list[str] = []
     if "nltk" not in sys.modules:
         spec = importlib.util.find_spec("nltk")
-        assert spec is not None and spec.submodule_search_locations is not None
-        root = spec.submodule_search_locations[0]
+        assert spec is not None  # a dependency of ours
+        root = (spec.submodule_search_locations or [""])[0]
         stubs = ["nltk", "nltk.tokenize"]
         for name in stubs:
             package = sys.modules[name] = ModuleType(name)

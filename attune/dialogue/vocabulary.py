@@ -44,7 +44,7 @@ def build_tokenizer(counts: Mapping[str, int] | Iterable[str]) -> Tokenizer:
     words = sorted((word for word in counts if word not in SPECIALS), key=lambda word: (-counts[word], word))
     vocabulary = {word: i for i, word in enumerate((*SPECIALS, *words))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=SPECIALS[UNK]))
-    tokenizer.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in SPECIALS])
     return tokenizer
 

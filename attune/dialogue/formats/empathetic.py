@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attune.dialogue.formats.base import Bad, Reader, parse_json
+from attune.dialogue.formats.base import Bad, Reader, checked_text, json_lines, optional_text, turn
 from attune.dialogue.lines import lines
 from attune.dialogue.types import ROLES, Dialogue, Turn
 from attune.errors import DataError
@@ -24,30 +24,33 @@ def read_csv(path: Path, bad: Bad) -> Iterator[Dialogue]:
     rows = lines(path)
     header = next(rows, (1, ""))[1]
     if tuple(header.split(",")[: len(COLUMNS)]) != COLUMNS:
-        raise DataError(f"{path}:1: expected the columns {','.join(COLUMNS)}; found {header[:120] or 'an empty file'}")
-    building: _Building | None = None
+        raise DataError(f"{path}:1: expected the columns {','.join(COLUMNS)}; found {header[:120] or 'nothing'}")
+    current = _Conversation("")
     for number, line in rows:
+        if not line.strip():
+            continue
         cells = line.split(",")
-        whose = cells[0] if len(cells) > 1 and cells[1].isdigit() else None
-        if whose and (building is None or building.id != whose):
-            if building and building.turns:
-                yield building.dialogue()
-            building = _Building(whose)
+        whole = len(cells) in (len(COLUMNS), len(COLUMNS) + 1)
+        # The rest of a row that was broken in two begins with no id: it belongs to the dialogue before it.
+        owner = cells[0] if whole or (cells[1:2] and cells[1].isdecimal()) else current.id
+        if owner != current.id:
+            if current.turns:
+                yield current.dialogue()
+            current = _Conversation(owner)
+        if current.cut and whole:
+            continue
         try:
-            if whose is None or len(cells) not in (8, 9):
+            if not whole:
                 raise DataError(f"expected {len(COLUMNS)} columns, found {len(cells)}: {line[:60]!r}")
-            assert building is not None
-            building.add(cells)
+            current.add(cells)
         except DataError as error:
-            cut = building is not None and not building.cut
-            bad(path, number, f"{error}{'; the dialogue is cut here' if cut else ''}")
-            if building:
-                building.cut = True
-    if building and building.turns:
-        yield building.dialogue()
+            bad(path, number, str(error) if current.cut or not current.id else f"{error}; the dialogue is cut here")
+            current.cut = True
+    if current.turns:
+        yield current.dialogue()
 
 
-class _Building:
+class _Conversation:
     """A dialogue while its rows come in."""
 
     def __init__(self, id: str) -> None:
@@ -58,24 +61,19 @@ class _Building:
         self.cut = False
 
     def add(self, cells: list[str]) -> None:
-        if self.cut:
-            return
         _, index, emotion, situation, person, text = cells[:6]
-        text = _commas(text).strip()
-        if int(index) != len(self.turns) + 1:
-            raise DataError(f"expected utterance_idx {len(self.turns) + 1} of {self.id}, found {index}")
-        if not text:
-            raise DataError(f"utterance {index} of {self.id} is empty")
-        if not person.isdigit():
+        if index != str(len(self.turns) + 1):
+            raise DataError(f"expected utterance_idx {len(self.turns) + 1} of '{self.id}', found {index!r}")
+        if not person.isdecimal():
             raise DataError(f"expected a number as speaker_idx, found {person!r}")
-        if person not in self.people and len(self.people) == 2:
-            raise DataError(f"a third speaker_idx, {person}, in {self.id}")
+        if person not in self.people and len(self.people) == len(ROLES):
+            raise DataError(f"a third speaker_idx in '{self.id}': {person}")
         if not emotion:
-            raise DataError(f"{self.id} has no emotion in the column context")
-        if self.about is None:
-            self.about = (emotion, situation)
-        elif self.about != (emotion, situation):
-            raise DataError(f"context or prompt of {self.id} differs from its first row")
+            raise DataError(f"no emotion in the column context of '{self.id}'")
+        if self.about not in (None, (emotion, situation)):
+            raise DataError(f"context or prompt differs from the first row of '{self.id}'")
+        text = checked_text(_commas(text), f"utterance {index} of '{self.id}'")
+        self.about = (emotion, situation)
         if person not in self.people:
             self.people.append(person)
         self.turns.append(Turn(ROLES[self.people.index(person)], text))
@@ -92,49 +90,32 @@ def _commas(text: str) -> str:
 
 def read_jsonl(path: Path, bad: Bad) -> Iterator[Dialogue]:
     """Dialogues of the JSONL release; turn labels were predicted by a classifier and are null in three dialogues."""
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        try:
-            yield _dialogue(parse_json(path, number, line))
-        except DataError as error:
-            bad(path, number, str(error))
+    return json_lines(path, bad, _dialogue)
 
 
-def _dialogue(row: Any) -> Dialogue:
-    if (
-        not isinstance(row, dict)
-        or not isinstance(row.get("conv_id"), str)
-        or not isinstance(row.get("utterances"), list)
-    ):
-        raise DataError("expected an object with conv_id, context, prompt and utterances")
+def _dialogue(row: Any, _: str) -> Dialogue:
+    if not isinstance(row, dict) or not isinstance(row.get("utterances"), list) or not row["utterances"]:
+        raise DataError("expected an object with conv_id, context, prompt and a list of utterances")
+    id = checked_text(row.get("conv_id"), "conv_id")
     turns = []
-    for i, turn in enumerate(row["utterances"], 1):
-        if not isinstance(turn, dict) or turn.get("role") not in ROLES:
-            raise DataError(f"utterance {i} of {row['conv_id']}: expected the role speaker or listener")
-        if not isinstance(turn.get("text"), str) or not turn["text"].strip():
-            raise DataError(f"utterance {i} of {row['conv_id']} is empty")
-        label = turn.get("label")
-        if label is not None and not isinstance(label, str):
-            raise DataError(f"utterance {i} of {row['conv_id']}: expected a label or null, found {label!r}")
-        turns.append(Turn(turn["role"], turn["text"].strip(), label))
-    if not turns:
-        raise DataError(f"{row['conv_id']} has no utterances")
-    for key in ("context", "prompt"):
-        if row.get(key) is not None and not isinstance(row[key], str):
-            raise DataError(f"{row['conv_id']}: expected text as {key}, found {row[key]!r}")
-    return Dialogue(row["conv_id"], tuple(turns), row.get("context") or None, row.get("prompt") or None)
+    for i, said in enumerate(row["utterances"], 1):
+        where = f"utterance {i} of '{id}'"
+        if not isinstance(said, dict):
+            raise DataError(f"{where}: expected an object with role and text")
+        turns.append(turn(said.get("role"), said.get("text"), said.get("label"), where))
+    emotion, situation = (optional_text(row, key, f"'{id}'") for key in ("context", "prompt"))
+    return Dialogue(id, tuple(turns), emotion, situation)
 
 
 CSV = Reader(
     "ed-csv",
     "EmpatheticDialogues, the official CSV",
-    lambda path, head: head.startswith(",".join(COLUMNS)),
+    lambda head: head.startswith(f"{COLUMNS[0]},{COLUMNS[1]},"),
     read_csv,
 )
 JSONL = Reader(
     "ed-jsonl",
     "EmpatheticDialogues as JSONL, with a label per turn",
-    lambda path, head: head.lstrip().startswith("{") and '"conv_id"' in head and '"utterances"' in head,
+    lambda head: head.startswith("{") and '"conv_id"' in head and '"utterances"' in head,
     read_jsonl,
 )
