@@ -69,7 +69,7 @@ def evaluate(
             locate(part)
     with atomic_dir(Path(results) / name) as folder:
         write_outputs(folder / OUTPUTS, _collected(partial)[1])
-        items, _ = join(read_outputs(folder / OUTPUTS), corpus)
+        items = join(read_outputs(folder / OUTPUTS), corpus).items
         scores = score_items(
             items,
             signature,

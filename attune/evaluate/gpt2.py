@@ -18,7 +18,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from attune.errors import DataError
-from attune.parts import locate
+from attune.evaluate.metrics import part_at_hand
 
 
 def count_tokens(texts: Sequence[str]) -> list[int]:
@@ -28,8 +28,8 @@ def count_tokens(texts: Sequence[str]) -> list[int]:
 
 @cache
 def gpt2_tokenizer() -> Tokenizer:
-    """GPT-2's byte-level BPE, from the part `gpt2-bpe` (which must be there: a metric never downloads)."""
-    return byte_level_bpe(_read_ranks(locate("gpt2-bpe", fetch=False)))
+    """GPT-2's byte-level BPE, from the part `gpt2-bpe`."""
+    return byte_level_bpe(_read_ranks(part_at_hand("gpt2-bpe")))
 
 
 def byte_level_bpe(ranks: dict[bytes, int]) -> Tokenizer:

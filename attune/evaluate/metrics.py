@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from attune.errors import AttuneError
+from attune.errors import AttuneError, MissingError
 from attune.evaluate.intervals import RESAMPLES, Combine, Score, bootstrap
 from attune.evaluate.outputs import Outputs
+from attune.parts import locate
 from attune.registry import Registry
 
 SAME_ITEMS = frozenset({"protocol", "split", "n"})
@@ -86,6 +88,14 @@ ORDER = (
     "dist_1", "dist_2", "dist_1_at_1000", "dist_2_at_1000", "distinct_replies", "copied_replies", "mean_length",
     "avg_bleu", "sacrebleu", "ses",
 )  # fmt: skip
+
+
+def part_at_hand(name: str) -> Path:
+    """A part that is there already: a metric never downloads (`attune setup` and `attune evaluate` do)."""
+    try:
+        return locate(name, fetch=False)
+    except MissingError:
+        raise MissingError(f"needs the part '{name}' (attune setup {name})") from None
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -15,10 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
+from attune.dialogue.protocols import PROTOCOLS
 from attune.dialogue.readers import read, splits
 from attune.dialogue.text import normal_form
 from attune.emotion.taxonomy import emotion_id
@@ -117,8 +118,16 @@ def line(item: Item) -> str:
     return json.dumps(kept, ensure_ascii=False)
 
 
-def join(items: Sequence[Item], corpus: str | Path) -> tuple[list[Item], str]:
-    """Put the corpus' references and emotions to items by `id`; also the split that holds them.
+class Joined(NamedTuple):
+    """Items with their corpus text, the split that holds them, and the protocol whose examples they are, all of them."""
+
+    items: list[Item]
+    split: str
+    protocol: str | None
+
+
+def join(items: Sequence[Item], corpus: str | Path) -> Joined:
+    """Put the corpus' references and emotions to items by `id`.
 
     A reference that an item already has is kept; `raw_reference` is always the corpus'.
     """
@@ -126,15 +135,20 @@ def join(items: Sequence[Item], corpus: str | Path) -> tuple[list[Item], str]:
     if None in wanted:
         raise DataError("a line has no 'id' (\"conv_id:turn\"), so the corpus cannot be joined to it")
     found: dict[str, tuple[str, str | None]] = {}
+    asked: dict[str, set[str]] = {name: set() for name in PROTOCOLS}
     used: list[str] = []
     for split in sorted(splits(corpus), key=lambda name: {"test": 0, "valid": 1}.get(name, 2)):
         before = len(found)
+        here: dict[str, set[str]] = {name: set() for name in PROTOCOLS}
         for dialogue in read(corpus, split=split):
             for position, turn in enumerate(dialogue.turns, 1):
                 if (key := f"{dialogue.id}:{position}") in wanted:
                     found[key] = (turn.text, dialogue.emotion)
+            for name, protocol in PROTOCOLS.items():
+                here[name].update(example.id for example in protocol.function(dialogue))
         if len(found) > before:
             used.append(split)
+            asked = {name: ids | here[name] for name, ids in asked.items()}
         if len(found) == len(wanted):
             break
     joined = []
@@ -144,7 +158,8 @@ def join(items: Sequence[Item], corpus: str | Path) -> tuple[list[Item], str]:
         raw, emotion = found[item.id]
         reference = item.reference if item.reference is not None else normal_form(raw)
         joined.append(replace(item, reference=reference, raw_reference=raw, emotion=item.emotion or emotion))
-    return joined, "+".join(used)
+    protocols = [name for name, ids in asked.items() if ids == wanted]
+    return Joined(joined, "+".join(used), protocols[0] if protocols else None)
 
 
 def training_responses(corpus: str | Path) -> frozenset[str] | None:

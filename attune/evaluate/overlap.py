@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from attune.errors import MissingError
-from attune.evaluate.metrics import SAME_ITEMS, Summed
+from attune.evaluate.metrics import SAME_ITEMS, Summed, part_at_hand
 from attune.evaluate.outputs import Outputs
-from attune.parts import locate
 
 _BOTH = frozenset({"prediction", "reference"})
 _DECODED = SAME_ITEMS | {"decoding"}
@@ -39,28 +38,28 @@ def _counts(said: Sequence[str], meant: Sequence[str], **settings: str) -> np.nd
     return np.array([[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in found], dtype=float)
 
 
-def _per_row(score: Callable[[Any, np.ndarray], float]) -> Callable[[np.ndarray], np.ndarray]:
+def _per_row(score: Callable[[Any, list[int]], float]) -> Callable[[np.ndarray], np.ndarray]:
     """BLEU of sums [..., 10], one row at a time, by the library."""
 
     def combine(sums: np.ndarray) -> np.ndarray:
         from sacrebleu.metrics import BLEU
 
-        return np.asarray(np.apply_along_axis(lambda row: score(BLEU, row), -1, sums))
+        return np.asarray(np.apply_along_axis(lambda row: score(BLEU, row.astype(int).tolist()), -1, sums))
 
     return combine
 
 
-def _average(bleu: Any, row: np.ndarray) -> float:
+def _average(bleu: Any, row: list[int]) -> float:
     said, meant, right, total = row[0], row[1], row[2:6], row[6:10]
     orders = [
-        bleu.compute_bleu(list(right[:n]), list(total[:n]), said, meant, smooth_method="none", max_ngram_order=n).score
+        bleu.compute_bleu(right[:n], total[:n], said, meant, smooth_method="none", max_ngram_order=n).score
         for n in range(1, _ORDERS + 1)
     ]
     return float(np.mean(orders))
 
 
-def _default(bleu: Any, row: np.ndarray) -> float:
-    return float(bleu.compute_bleu(list(row[2:6]), list(row[6:10]), row[0], row[1], smooth_method="exp").score)
+def _default(bleu: Any, row: list[int]) -> float:
+    return float(bleu.compute_bleu(row[2:6], row[6:10], row[0], row[1], smooth_method="exp").score)
 
 
 def _as_given(outputs: Outputs) -> np.ndarray:
@@ -90,7 +89,7 @@ def _sacrebleu_signature(outputs: Outputs) -> str:
 
 
 def _cosines(outputs: Outputs) -> np.ndarray:
-    locate("minilm", fetch=False)  # a metric never downloads; `attune setup` and `attune evaluate` do
+    part_at_hand("minilm")
     from attune.knowledge.sentences import SentenceEncoder
 
     pairs = list(zip(*_seen(outputs), strict=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attune
+from attune.dialogue.protocols import PROTOCOLS
 from attune.errors import DataError, MissingError
 from attune.evaluate.emotions import confusion
 from attune.evaluate.intervals import Score
@@ -143,9 +144,9 @@ def score_file(path: str | Path, *, data: str | Path | None = None, train: str |
     """
     path = Path(path)
     items = read_outputs(path)
-    split = "given"
+    split, protocol = "given", None
     if data is not None:
-        items, split = join(items, data)
+        items, split, protocol = join(items, data)
     known = train if train is not None else data
     training = training_responses(known) if known is not None else None
     if path.name == OUTPUTS and (path.parent / SCORES).is_file():
@@ -159,7 +160,8 @@ def score_file(path: str | Path, *, data: str | Path | None = None, train: str |
             oracle=told.oracle,
             training=training,
         )
-    return score_items(items, Signature("given", split, len(items)), system=path.name, training=training)
+    signature = Signature(str(PROTOCOLS[protocol]) if protocol else "given", split, len(items))
+    return score_items(items, signature, system=path.name, protocol=protocol or "given", training=training)
 
 
 def _score(found: Any) -> Score:
