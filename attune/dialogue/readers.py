@@ -94,7 +94,9 @@ def detect(path: str | Path) -> Reader:
     if Path(path).name.endswith((".csv", ".csv.gz")):
         return READERS["ed-csv"]  # it will say which columns it expects
     known = "; ".join(f"{reader.name}: {reader.about}" for reader in READERS.values())
-    raise DataError(f"{path}: no reader knows this format, it begins with {head[:40]!r}. Readers: {known}")
+    raise DataError(
+        f"{path}: no reader knows this format, it begins with {head.splitlines()[0][:40]!r}. Readers: {known}"
+    )
 
 
 def splits(path: str | Path, *, reader: str | None = None) -> dict[str, Path]:

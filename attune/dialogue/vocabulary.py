@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from attune.errors import DataError, MissingError
+from attune.dialogue.lines import raw_lines
+from attune.errors import DataError
 
 SPECIALS = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[CLS]", "[LAB]", "[SEP]")
 PAD, UNK, BOS, EOS, CLS, LAB, SEP = range(len(SPECIALS))
@@ -80,40 +79,30 @@ def read_vectors(path: str | Path, words: Collection[str]) -> tuple[dict[str, in
     rows: dict[str, int] = {}
     vectors: list[np.ndarray] = []
     size = 0
-    try:
-        with _open(path) as lines:
-            for number, line in enumerate(lines, 1):
-                line = line.rstrip()
-                spaces = line.count(b" ")
-                if number == 1 and spaces == 1 and line.replace(b" ", b"").isdigit():
-                    continue
-                if not size and (size := spaces) < 2:
-                    raise DataError(f"{path}:{number}: expected a word and its vector, found {_shown(line)}")
-                if spaces < size:
-                    raise DataError(f"{path}:{number}: expected {size} numbers, found {spaces}: {_shown(line)}")
-                word = line[: line.index(b" ")] if spaces == size else line.rsplit(b" ", size)[0]
-                name = wanted.get(word)
-                if name is None or name in rows:
-                    continue
-                try:
-                    vector = np.array(line[len(word) + 1 :].split(b" "), dtype=np.float32)
-                except ValueError:
-                    raise DataError(f"{path}:{number}: expected {size} numbers after '{name}'") from None
-                if not np.isfinite(vector).all():
-                    raise DataError(f"{path}:{number}: the vector of '{name}' is not finite")
-                rows[name] = len(vectors)
-                vectors.append(vector)
-    except FileNotFoundError:
-        raise MissingError(f"no file of word vectors at {path}") from None
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot read word vectors: {error}") from None
+    for number, line in raw_lines(path):
+        line = line.rstrip()
+        spaces = line.count(b" ")
+        if number == 1 and spaces == 1 and line.replace(b" ", b"").isdigit():
+            continue
+        if not size and (size := spaces) < 2:
+            raise DataError(f"{path}:{number}: expected a word and its vector, found {_shown(line)}")
+        if spaces < size:
+            raise DataError(f"{path}:{number}: expected {size} numbers, found {spaces}: {_shown(line)}")
+        word = line[: line.index(b" ")] if spaces == size else line.rsplit(b" ", size)[0]
+        name = wanted.get(word)
+        if name is None or name in rows:
+            continue
+        try:
+            vector = np.array(line[len(word) + 1 :].split(b" "), dtype=np.float32)
+        except ValueError:
+            raise DataError(f"{path}:{number}: expected {size} numbers after '{name}'") from None
+        if not np.isfinite(vector).all():
+            raise DataError(f"{path}:{number}: the vector of '{name}' is not finite")
+        rows[name] = len(vectors)
+        vectors.append(vector)
     if not size:
         raise DataError(f"{path}: holds no word vectors")
     return rows, np.stack(vectors) if vectors else np.zeros((0, size), dtype=np.float32)
-
-
-def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
 def _shown(line: bytes) -> str:
