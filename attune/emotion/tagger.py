@@ -71,10 +71,11 @@ _TOGETHER = (
 )
 _ONE_WAY = {("JJ", "RB"), ("JJ", "VB"), ("NN", "JJ")}
 _ALLOWED = {(old, new) for tags in _TOGETHER for old in tags for new in tags} | _ONE_WAY
-_BE = frozenset("am is are was were be been being get got getting gets 'm 's 're".split())
-_FEEL = frozenset(
-    "feel feels felt feeling seem seems seemed look looks looked sound sounds sounded became become".split()
-)
+_BE = {"am", "is", "are", "was", "were", "be", "been", "being", "'m", "'s", "'re", "get", "gets", "got", "getting"}
+_FEEL = {
+    *("feel", "feels", "felt", "feeling", "seem", "seems", "seemed", "look", "looks", "looked"),
+    *("sound", "sounds", "sounded", "become", "became"),
+}
 
 
 class Tagger:
@@ -146,7 +147,7 @@ def _describes(words: Sequence[str], tags: Sequence[str], i: int) -> bool:
     verb = i - 1
     while tags[verb] in ("RB", "RBR", "RBS"):
         verb -= 1
-    if words[i + 1] == "by" or words[i] in _BE | _FEEL:
+    if words[i + 1] == "by" or words[i] in _BE or words[i] in _FEEL:
         return False
     own = words[verb - 1] in ("i", "we", "I", "We")
     return words[verb] in _FEEL or (words[verb] in _BE and (own or verb < i - 1))

@@ -31,7 +31,10 @@ LABEL_ID: dict[str, int] = {name: i for i, name in enumerate(LABELS)}
 Polarity = Literal["positive", "negative"]
 # MIME's grouping: 13 positive, 19 negative (FACTS A.4).
 POSITIVE: frozenset[str] = frozenset(
-    "confident joyful grateful impressed proud excited trusting hopeful faithful prepared content surprised caring".split()
+    (
+        *("confident", "joyful", "grateful", "impressed", "proud", "excited", "trusting"),
+        *("hopeful", "faithful", "prepared", "content", "surprised", "caring"),
+    )
 )
 NEGATIVE: frozenset[str] = frozenset(EMOTIONS) - POSITIVE
 

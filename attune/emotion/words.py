@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from attune.emotion.lexicons import EmotionLexicon, VadLexicon, load_emotion_lexicon, load_vad
 from attune.emotion.stopwords import NLTK_STOP_WORDS
 from attune.emotion.tagger import Tagger
 
 
-class EmotionWord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EmotionWord:
     """A word that carries emotion: where it stands, how strong it is (η), and why it was taken."""
 
     index: int
