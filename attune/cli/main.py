@@ -41,7 +41,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the script `attune`; always ends in SystemExit."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     verb = next((word for word in arguments if not word.startswith("-")), None)
     leading = arguments if verb is None else arguments[: arguments.index(verb)]
     debug = "--debug" in leading or os.environ.get("ATTUNE_DEBUG", "0") not in ("", "0")
@@ -71,9 +71,7 @@ def _invoke(verb: str | None, arguments: list[str]) -> int:
     verbs = offered()
     if verb is not None and verb not in verbs:
         raise AttuneError(did_you_mean(verb, verbs, "verb"))
-    app = typer.Typer(
-        name="attune", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=attune.__doc__
-    )
+    app = typer.Typer(name="attune", add_completion=False, pretty_exceptions_enable=False, help=attune.__doc__)
     app.callback()(_options)
     for name, (module, help) in verbs.items():
         if name == verb:
@@ -87,7 +85,7 @@ def _invoke(verb: str | None, arguments: list[str]) -> int:
 def _add(app: typer.Typer, name: str, module: str, help: str) -> None:
     loaded = importlib.import_module(module)
     if hasattr(loaded, "app"):
-        app.add_typer(loaded.app, name=name, help=help, no_args_is_help=True)
+        app.add_typer(loaded.app, name=name, help=help)
     else:
         app.command(name)(loaded.main)
 
@@ -115,7 +113,8 @@ def _one_line(error: BaseException, verb: str | None) -> str:
     if isinstance(error, OSError):
         message = ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
     elif isinstance(error, _UsageError):
-        message = f"{error.format_message()} (see: attune {verb or ''} --help)"  # type: ignore[attr-defined]
+        see = f"attune {verb} --help" if verb else "attune --help"
+        message = f"{error.format_message()} (see: {see})"  # type: ignore[attr-defined]
     else:
         message = str(error)
     return re.sub(r"\s*\n\s*", " ", message.strip())

@@ -21,7 +21,7 @@ class Licence(StrEnum):
 
 
 def main(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Parts to fetch.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Parts to fetch.")] = None,
     all: Annotated[bool, typer.Option("--all", help="Fetch every part.")] = False,
     licence: Annotated[Licence, typer.Option(help="'permissive' takes only what may be used commercially.")] = (
         Licence.any

@@ -180,6 +180,21 @@ def test_a_verb_with_sub_verbs_takes_its_arguments(verb, capsys: pytest.CaptureF
     verb(app)
     assert run("probe", "check", "here") == 0
     assert capsys.readouterr().out == "checked here\n"
+    assert run("probe") == 2
+    assert capsys.readouterr().err == "attune: error: Missing command. (see: attune probe --help)\n"
+
+
+def test_without_a_verb_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    assert "Usage: attune" in capsys.readouterr().out
+
+
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "attune.cli.main", "--version"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "attune: error: No space left on device\n")
 
 
 def test_a_closed_pipe_is_not_a_crash() -> None:
