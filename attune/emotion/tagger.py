@@ -145,7 +145,7 @@ def _describes(words: Sequence[str], tags: Sequence[str], i: int) -> bool:
     The rules were learnt from newspapers, where this hardly occurs.
     """
     verb = i - 1
-    while tags[verb] in ("RB", "RBR", "RBS"):
+    while tags[verb] in ("RB", "RBR", "RBS", "JJ", "CC", ","):  # "was really tired and so scared"
         verb -= 1
     if words[i + 1] == "by" or words[i] in _BE or words[i] in _FEEL:
         return False
