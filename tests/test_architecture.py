@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +105,35 @@ def test_importing_every_core_package_brings_in_no_torch() -> None:
     code = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def third_party(path: Path, *, only_at_import: bool) -> set[str]:
+    names = {name.split(".")[0] for name in imports(path, only_at_import=only_at_import)}
+    return names - set(sys.stdlib_module_names) - {"attune"}
+
+
+def declared(*extras: str) -> set[str]:
+    """The modules that the core install, and the extras, bring by name."""
+    project = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    names = {re.split(r"[<>=!~ \[]", need)[0].lower() for needs in lists for need in needs}
+    return {{"pyyaml": "yaml", "scikit-learn": "sklearn"}.get(name, name.replace("-", "_")) for name in names}
+
+
+def test_what_the_core_imports_is_declared_as_core() -> None:
+    core = declared()
+    core_modules = [path for path in MODULES if name_of(path).split(".")[0] in CORE]
+    wanting = {
+        name_of(path): names for path in core_modules if (names := third_party(path, only_at_import=True) - core)
+    }
+    assert wanting == {}
+
+
+def test_every_import_is_declared_in_some_extra() -> None:
+    project = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    known = declared(*(extra for extra in project["optional-dependencies"] if extra != "dev"))
+    wanting = {name_of(path): names for path in MODULES if (names := third_party(path, only_at_import=False) - known)}
+    assert wanting == {}
 
 
 def tracked() -> list[Path]:

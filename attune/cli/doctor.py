@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import attune
@@ -137,6 +138,6 @@ def _print(checks: list[Check], ok: bool) -> None:
     colours = {"ok": "green", "missing": "yellow", "damaged": "red", "low": "yellow"}
     for check in checks:
         colour = "red" if check.needed and check.state != "ok" else colours[check.state]
-        table.add_row(check.name, f"[{colour}]{check.state}[/]", check.found, check.mend)
+        table.add_row(check.name, f"[{colour}]{check.state}[/]", escape(check.found), escape(check.mend))
     console.print(table)
     console.print("[green]attune chat works here.[/]" if ok else "[red]attune chat does not work here yet.[/]")

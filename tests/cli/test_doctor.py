@@ -56,6 +56,11 @@ def test_it_ends_with_1_when_the_engine_is_not_installed(capsys, monkeypatch: py
     code, shown = attune(capsys, "--json")
     assert code == 1
     assert "[train]" in checks(shown)["chat engine"]["mend"]
+    monkeypatch.setenv("COLUMNS", "400")
+    code, shown = attune(capsys)
+    assert code == 1
+    assert "[train]'" in shown
+    assert "attune chat does not work here yet" in shown
 
 
 def test_everything_missing_has_a_command_that_mends_it(capsys) -> None:
