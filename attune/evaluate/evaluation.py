@@ -49,19 +49,21 @@ def evaluate(
     chunk: int = CHUNK,
     progress: Progress | None = None,
 ) -> Scores:
-    """Score a system on a split and leave a results folder (and `scores.json` in its run folder)."""
+    """Score a system on a split and leave a results folder (and `scores.json` in its run folder).
+
+    The variant is the one that the run's configuration names, unless another is given. The folder is
+    `system[-variant]`, followed by the protocol and split where they are not listener-turns and test.
+    """
+    config = _config(system)
+    variant = variant or (yaml.safe_load(config) or {}).get("variant")
     if variant is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", variant):
         raise SettingsError(f"a variant is lower-case letters, digits, '.' and '-', not '{variant}'")
     asked = list(make_examples(read(corpus, split=split), protocol))
     if not asked:
         raise DataError(f"{corpus}: its split '{split}' has no example by the protocol '{protocol}'")
     signature = _signature(system, asked, protocol, split, seed)
-    name = "-".join(
-        [system.name]
-        + ([variant] if variant else [])
-        + ([protocol] if protocol != "listener-turns" else [])
-        + ([split] if split != "test" else [])
-    )
+    usual = {None, "paper", "listener-turns", "test"}
+    name = "-".join([system.name, *(part for part in (variant, protocol, split) if part and part not in usual)])
     partial = Path(results) / f".{name}.partial.jsonl"
     collect(system, asked, partial, stamp=_stamp(system, signature), seed=seed, chunk=chunk, progress=progress)
     for part in ("minilm", "gpt2-bpe"):
@@ -80,7 +82,7 @@ def evaluate(
             training=training_responses(corpus),
         )
         scores.write(folder)
-        (folder / CONFIG).write_text(_config(system), encoding="utf-8")
+        (folder / CONFIG).write_text(config, encoding="utf-8")
     partial.unlink()
     if system.path is not None and system.path.is_dir():
         with contextlib.suppress(AttuneError):  # a read-only run can be evaluated all the same

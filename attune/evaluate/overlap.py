@@ -6,19 +6,23 @@ AVG BLEU is the mean of corpus-level cumulative BLEU-1, -2, -3 and -4, unsmoothe
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from attune.errors import MissingError
+from attune.errors import AttuneError, MissingError
 from attune.evaluate.metrics import SAME_ITEMS, Summed, part_at_hand
 from attune.evaluate.outputs import Outputs
+from attune.files import atomic_write, cache_dir
 
 _BOTH = frozenset({"prediction", "reference"})
 _DECODED = SAME_ITEMS | {"decoding"}
 _ORDERS = 4
+_KEPT = 16  # sets of embeddings in the cache, at most 8 MB each for a test split
 
 
 @cache
@@ -90,14 +94,30 @@ def _sacrebleu_signature(outputs: Outputs) -> str:
 
 def _cosines(outputs: Outputs) -> np.ndarray:
     part_at_hand("minilm")
-    from attune.knowledge.sentences import SentenceEncoder
+    said, meant = (_embedded(texts) for texts in _seen(outputs))
+    return np.stack([(said * meant).sum(1), np.ones(len(said))], 1).astype(float)
 
-    pairs = list(zip(*_seen(outputs), strict=True))
-    texts = sorted({text for pair in pairs for text in pair})  # replies repeat themselves: each text once
-    place = {text: i for i, text in enumerate(texts)}
-    vectors = SentenceEncoder().encode(texts)
-    said, meant = (vectors[[place[pair[i]] for pair in pairs]] for i in (0, 1))
-    return np.stack([(said * meant).sum(1), np.ones(len(pairs))], 1).astype(float)
+
+def _embedded(texts: Sequence[str]) -> np.ndarray:
+    """Sentence embeddings [n, 384], each different text encoded once; the last few sets are kept in the cache.
+
+    The references of a split are the same for every system, and they are most of the work.
+    """
+    from attune.knowledge.sentences import load_encoder
+
+    different = sorted(set(texts))
+    name = hashlib.sha256("\0".join(different).encode()).hexdigest()[:16]
+    folder = cache_dir() / "embeddings"
+    try:
+        vectors = np.load(folder / f"{name}.npy", allow_pickle=False)
+    except (OSError, ValueError):
+        vectors = load_encoder().encode(different)
+        with contextlib.suppress(AttuneError), atomic_write(folder / f"{name}.npy", "wb") as file:
+            np.save(file, vectors)
+        for old in sorted(folder.glob("*.npy"), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+            old.unlink(missing_ok=True)
+    place = {text: i for i, text in enumerate(different)}
+    return np.asarray(vectors[[place[text] for text in texts]])
 
 
 AVG_BLEU = Summed(

@@ -38,8 +38,8 @@ class Scores:
 
     @property
     def title(self) -> str:
-        """system[-variant], as people say it."""
-        return f"{self.system}-{self.variant}" if self.variant else self.system
+        """system[-variant], as people say it; a recipe's base variant is "paper" and goes without saying."""
+        return f"{self.system}-{self.variant}" if self.variant not in (None, "paper") else self.system
 
     def value(self, metric: str) -> float | None:
         score = self.metrics.get(metric)

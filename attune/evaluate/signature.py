@@ -40,9 +40,12 @@ class Signature:
                 raise DataError(f"a signature's {name} cannot hold '|' or a line end: {value!r}")
 
     def __str__(self) -> str:
+        return "|".join(f"{name}:{value}" for name, value in self.pairs())
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Field names and values as text."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["oov"] = "?" if self.oov is None else repr(self.oov)
-        return "|".join(f"{name}:{value}" for name, value in values.items())
+        return [(name, "?" if value is None else str(value)) for name, value in values.items()]
 
     @classmethod
     def parse(cls, text: str) -> Signature:

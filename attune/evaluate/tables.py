@@ -38,6 +38,22 @@ class Table:
         )
         return text + "\n\n" + "".join(f"{note}\n\n" for note in self.notes)
 
+    def print(self) -> None:
+        """To the terminal."""
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+
+        shown = RichTable(box=None, header_style="bold", pad_edge=False)
+        for title in self.header:
+            shown.add_column(escape(title), overflow="fold")
+        for cells in self.rows:
+            shown.add_row(*(_bold(escape(text), "[b]", "[/b]") for text in cells))
+        console = Console()
+        console.print(shown)
+        for note in self.notes:
+            console.print(note, style="dim", markup=False, highlight=False, soft_wrap=True)
+
     def html(self) -> str:
         def row(cells: Sequence[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{_bold(html.escape(cell))}</{tag}>" for cell in cells) + "</tr>"
@@ -47,9 +63,8 @@ class Table:
         return f"<table><thead>{row(self.header, 'th')}</thead><tbody>\n{body}\n</tbody></table>\n{notes}"
 
 
-def _bold(text: str) -> str:
-    parts = text.split("**")
-    return "".join(f"<b>{part}</b>" if i % 2 else part for i, part in enumerate(parts))
+def _bold(text: str, begin: str = "<b>", end: str = "</b>") -> str:
+    return "".join(f"{begin}{part}{end}" if i % 2 else part for i, part in enumerate(text.split("**")))
 
 
 def cell(score: Score | None, digits: int = 2, interval: bool = True) -> str:
@@ -76,6 +91,23 @@ def clash(scores: Sequence[Scores], metric: str) -> tuple[Scores, Scores, list[s
     return None
 
 
+def marks(scores: Sequence[Scores], metric: str) -> tuple[dict[str, str], list[str]]:
+    """Signature → footnote mark for a column in which runs differ in what matters, and the footnotes; empty if none do."""
+    having = [one for one in scores if one.value(metric) is not None]
+    if clash(having, metric) is None:
+        return {}, []
+    agree = METRICS[metric].agree
+    keys = {str(one.signature): tuple(pair for pair in one.signature.pairs() if pair[0] in agree) for one in having}
+    ways = list(dict.fromkeys(keys.values()))
+    differing = {pair[0][0] for pair in zip(*ways, strict=True) if len(set(pair)) > 1}
+    mark = {way: _MARKS[i % len(_MARKS)] for i, way in enumerate(ways)}
+    said = [", ".join(f"{name} {value}" for name, value in way if name in differing) for way in ways]
+    return (
+        {signature: mark[way] for signature, way in keys.items()},
+        [f"{METRICS[metric].title}: {mark[way]} {text}" for way, text in zip(ways, said, strict=True)],
+    )
+
+
 def comparison(
     scores: Sequence[Scores], metrics: Sequence[str] | None = None, *, mix: bool = False, interval: bool = True
 ) -> Table:
@@ -96,7 +128,7 @@ def comparison(
             found = clash(group, name)
             if found and not mix:
                 raise SettingsError(_refusal(name, found))
-            marks = _marks(group, name) if found else {}
+            mark, footnotes = marks(group, name)
             header.append(metric.title + (" (oracle)" if oracle else ""))
             best = None if found else _best(group, name)
             for row, one in zip(rows, scores, strict=True):
@@ -104,9 +136,9 @@ def comparison(
                 text = cell(score, metric.digits, interval)
                 if score is not None and score.value is not None:
                     text = f"**{text}**" if score.value == best else text
-                    text += marks.get(_key(one, name), ("", ""))[0]
+                    text += mark.get(str(one.signature), "")
                 row.append(text)
-            notes += [f"{metric.title}: {mark} {said}" for mark, said in marks.values()]
+            notes += footnotes
     return Table(header, rows, notes)
 
 
@@ -118,22 +150,6 @@ def run_table(scores: Scores) -> Table:
         low, high = (cell(Score(x), metric.digits) for x in (score.low, score.high))
         rows.append([name, cell(Score(score.value), metric.digits), low, high, metric.about])
     return Table(["metric", "value", "low", "high", "what it is"], rows, [str(scores.signature), *scores.notes])
-
-
-Key = tuple[tuple[str, str], ...]  # the fields of a signature that matter to a metric
-
-
-def _key(one: Scores, metric: str) -> Key:
-    parts = (part.partition(":") for part in str(one.signature).split("|"))
-    return tuple((name, value) for name, _, value in parts if name in METRICS[metric].agree)
-
-
-def _marks(group: Sequence[Scores], metric: str) -> dict[Key, tuple[str, str]]:
-    """For each way in which a column's scores were taken: its mark, and what it says."""
-    keys = list(dict.fromkeys(_key(one, metric) for one in group if one.value(metric) is not None))
-    differing = {pair[0][0] for pair in zip(*keys, strict=True) if len(set(pair)) > 1}
-    said = [", ".join(f"{name} {value}" for name, value in key if name in differing) for key in keys]
-    return {key: (_MARKS[i % len(_MARKS)], text) for i, (key, text) in enumerate(zip(keys, said, strict=True))}
 
 
 def _best(group: Sequence[Scores], name: str) -> float | None:

@@ -1,0 +1,119 @@
+"""Figures for the comparison page, drawn as SVG text that stands inside the page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attune.emotion.taxonomy import EMOTIONS, polarity
+from attune.errors import MissingError
+from attune.evaluate.metrics import METRICS
+from attune.evaluate.scores import Scores
+
+INK, ACCENT, FAINT = "#22303c", "#2f6f8f", "#d5dde3"
+PLOTTED = ("emotion_accuracy", "ppl_token", "ppl_reply_macro", "dist_1", "dist_2", "avg_bleu", "ses")
+
+
+def intervals(scores: Sequence[Scores], metrics: Sequence[str] = PLOTTED) -> str:
+    """One small panel a metric: a dot for each run's value, a line for its 95 % interval."""
+    shown = [name for name in metrics if any(one.value(name) is not None for one in scores)]
+    if not shown:
+        return ""
+    pyplot = _pyplot()
+    columns = min(3, len(shown))
+    lines = -(-len(shown) // columns)
+    figure, axes = pyplot.subplots(
+        lines, columns, figsize=(3.6 * columns, lines * (0.9 + 0.32 * len(scores))), sharey=True, squeeze=False
+    )
+    for axis, name in zip(axes.flat, shown, strict=False):
+        for y, one in enumerate(reversed(scores)):
+            score = one.metrics.get(name)
+            if score is None or score.value is None:
+                continue
+            if score.low is not None and score.high is not None:
+                axis.plot([score.low, score.high], [y, y], color=ACCENT, linewidth=2, solid_capstyle="round")
+            axis.plot([score.value], [y], "o", color=ACCENT, markersize=5)
+        axis.set_yticks(range(len(scores)), [one.title for one in reversed(scores)])
+        axis.set_ylim(-0.6, len(scores) - 0.4)
+        arrow = {"higher": " →", "lower": " ←", "neither": ""}[METRICS[name].better]
+        axis.set_title(METRICS[name].title + arrow, loc="left", fontsize=9, color=INK)
+        axis.grid(axis="x", color=FAINT, linewidth=0.8)
+        axis.set_axisbelow(True)
+        axis.tick_params(length=0)
+        for side in ("top", "right", "left"):
+            axis.spines[side].set_visible(False)
+        axis.spines["bottom"].set_color(FAINT)
+    for axis in list(axes.flat)[len(shown) :]:
+        axis.set_visible(False)
+    figure.tight_layout()
+    return _svg(figure, "intervals")
+
+
+def confusion(one: Scores) -> str:
+    """A run's confusion matrix, each gold emotion's row as shares; positive emotions first."""
+    if one.confusion is None:
+        return ""
+    pyplot = _pyplot()
+    order = sorted(range(len(EMOTIONS)), key=lambda i: (polarity(EMOTIONS[i]) == "negative", EMOTIONS[i]))
+    counts = np.array(one.confusion, dtype=float)[np.ix_(order, order)]
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    names = [EMOTIONS[i] for i in order]
+    figure, axis = pyplot.subplots(figsize=(7.6, 7.2))
+    axis.imshow(shares, cmap="PuBu", vmin=0, vmax=max(0.5, float(shares.max())), interpolation="nearest")
+    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6.5)
+    axis.set_yticks(range(len(names)), names, fontsize=6.5)
+    axis.set_xlabel("predicted")
+    axis.set_ylabel("gold")
+    axis.tick_params(length=0)
+    for side in axis.spines.values():
+        side.set_color(FAINT)
+    figure.tight_layout()
+    return _svg(figure, f"confusion {one.title}")
+
+
+def confused_pairs(one: Scores, most: int = 5) -> list[tuple[str, str, int]]:
+    """The commonest mistakes: (gold, predicted, count)."""
+    if one.confusion is None:
+        return []
+    counts = np.array(one.confusion)
+    np.fill_diagonal(counts, 0)
+    best = np.argsort(-counts, axis=None, kind="stable")[:most]
+    pairs = [(int(i), int(j)) for i, j in zip(*np.unravel_index(best, counts.shape), strict=True)]
+    return [(EMOTIONS[i], EMOTIONS[j], int(counts[i, j])) for i, j in pairs if counts[i, j]]
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingError("figures need matplotlib: pip install 'attune-dialogue[train]'") from None
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams.update(
+        {
+            "font.family": "sans-serif",
+            "font.size": 8,
+            "svg.fonttype": "none",
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+        }
+    )
+    return pyplot
+
+
+def _svg(figure: Any, salt: str) -> str:
+    """The figure as an <svg> element; the same scores always give the same text."""
+    import matplotlib
+    from matplotlib import pyplot
+
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+    pyplot.close(figure)
+    return text.getvalue()[text.getvalue().index("<svg") :]
