@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -88,7 +89,7 @@ class TableVectors(WordVectors):
     """Vectors of whole words, mapped from the folder that :func:`_convert` writes."""
 
     def __init__(self, folder: Path) -> None:
-        words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")
+        words = (folder / "words.txt").read_bytes().decode().split("\n")
         self._row = {word: i for i, word in reversed(list(enumerate(words)))}  # the first of a word counts
         self._table = np.memmap(folder / "vectors.f32", dtype="<f4", mode="r").reshape(len(words), -1)
         super().__init__(self._table.shape[1])
@@ -133,14 +134,15 @@ def _convert(path: Path) -> Path:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Array]]:
-    """Words and vectors, one line at a time; the first vector says how many numbers each has."""
-    size = 0
+    """Words and vectors, one line at a time; fastText's header or the first line says how many numbers each has."""
+    size, found = 0, False
     try:
         with cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 fields = line.rstrip().split(b" ")
                 if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-                    continue  # fastText's header
+                    size = int(fields[1])  # fastText's header
+                    continue
                 size = size or len(fields) - 1
                 try:
                     if len(fields) <= size or size < 2:
@@ -153,8 +155,9 @@ def _read(path: Path) -> Iterator[tuple[str, Array]]:
                     ) from None
                 if not np.isfinite(vector).all():
                     raise DataError(f"{path}:{number}: the vector is not finite")
+                found = True
                 yield b" ".join(fields[:-size]).decode(errors="replace"), vector
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot read word vectors: {error}") from None
-    if not size:
+    if not found:
         raise DataError(f"{path}: holds no word vectors")
