@@ -1,7 +1,8 @@
 """One generic registry for everything that can be extended (DESIGN 4).
 
-An entry is either an object or a lazy ``"package.module:attribute"`` placeholder, so that listing the
-systems imports none of them. Names that nobody registered get a did-you-mean error.
+An entry is either an object or a lazy placeholder — ``"package.module:attribute"``, or ``"package.module"`` when
+importing the module registers the name — so that listing the systems imports none of them. Names that
+nobody registered get a did-you-mean error.
 
 >>> shapes = Registry[type]("shape")
 >>> @shapes.register("circle")
@@ -52,7 +53,10 @@ class Registry(Mapping[str, T], Generic[T]):
             raise SettingsError(did_you_mean(name, self._entries, self.noun)) from None
         if isinstance(entry, str):
             module, _, attribute = entry.partition(":")
-            entry = getattr(importlib.import_module(module), attribute)
+            imported = importlib.import_module(module)
+            entry = getattr(imported, attribute) if attribute else self._entries[name]
+            if isinstance(entry, str):
+                raise SettingsError(f"{module} does not register the {self.noun} '{name}'")
             self._entries[name] = entry
         return entry
 

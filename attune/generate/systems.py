@@ -1,0 +1,193 @@
+"""A system as its users meet it: opened from a run folder, offering what it can do (DESIGN 3.5)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+import yaml
+from tokenizers import Tokenizer
+
+from attune.dialogue.text import as_written
+from attune.dialogue.types import Context, Example
+from attune.dialogue.vocabulary import SPECIALS
+from attune.emotion.taxonomy import EMOTIONS
+from attune.errors import DataError, MissingError
+from attune.generate.decoding import Decoding, decode
+from attune.models import SYSTEMS
+from attune.models.codec import BOS, EOS, PAD, Encoded, WordCodec
+
+Progress = Callable[[int], None]  # called with the number of items just done
+
+
+class Said(NamedTuple):
+    """A reply: `prediction` in normal form, `text` as a person sees it."""
+
+    prediction: str
+    text: str
+
+
+class TokenNll(NamedTuple):
+    """What a system makes of a reference: total NLL in nats (EOS counted), its tokens, and the bytes hidden behind UNK."""
+
+    nll: float
+    tokens: int
+    unk_bytes: int = 0
+
+
+class System(Protocol):
+    """Capabilities, not kinds: `capabilities` names which of the methods below work."""
+
+    name: str
+    path: Path | None
+    capabilities: frozenset[str]
+    decoding: Decoding
+
+    def reply(
+        self,
+        contexts: Sequence[Context],
+        *,
+        decoding: Decoding | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Said]: ...
+
+    def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]: ...
+
+    def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray: ...
+
+
+def open_system(folder: str | Path) -> System:
+    """Open a run folder (or the folder of the default system).
+
+    Weights are safetensors and the configuration is JSON: opening a stranger's folder runs none of its code.
+    """
+    path = Path(folder)
+    if not (path / "config.json").is_file():
+        known = "a registered system is trained first: attune train " if str(folder) in SYSTEMS else ""
+        raise MissingError(
+            f"no run at '{folder}' (looked for {path / 'config.json'}); {known}{folder if known else ''}".rstrip("; ")
+        )
+    try:
+        kind = json.loads((path / "config.json").read_text()).get("model_type", "")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path / 'config.json'}: not a run's configuration ({error})") from None
+    return WordSystem.open(path, kind.removeprefix("attune-"))
+
+
+class WordSystem:
+    """A word-level model with its codec."""
+
+    def __init__(self, model: Any, codec: WordCodec, name: str, decoding: Decoding, path: Path | None = None) -> None:
+        self.model, self.codec, self.name, self.decoding, self.path = model.eval(), codec, name, decoding, path
+        emotion = {"perceive"} if model.config.emotion_head else set()
+        self.capabilities = frozenset({"reply", "nll"} | emotion)
+
+    @classmethod
+    def open(cls, path: Path, name: str) -> WordSystem:
+        model_class = SYSTEMS[name]
+        for needed in ("tokenizer.json", "model.safetensors"):
+            if not (path / needed).is_file():
+                raise MissingError(f"the run at {path} lacks {needed}; it may have been stopped before its first save")
+        model = model_class.from_pretrained(path, dtype=torch.float32)
+        codec = word_codec(model, Tokenizer.from_file(str(path / "tokenizer.json")))
+        settings = {}
+        if (path / "config.yaml").is_file():
+            settings = yaml.safe_load((path / "config.yaml").read_text()).get("decoding", {})
+        known = {field.name for field in fields(Decoding)}
+        decoding = Decoding(**{key: value for key, value in settings.items() if key in known})
+        return cls(model, codec, name, decoding, path)
+
+    def reply(
+        self,
+        contexts: Sequence[Context],
+        *,
+        decoding: Decoding | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Said]:
+        """Replies in the order of `contexts`. The same context and seed give the same reply in any batch."""
+        decoding = decoding or self.decoding
+        items = self.codec.encode_contexts(contexts)
+        said: list[Said | None] = [None] * len(items)
+        for places in by_length(items, max(1, 128 // decoding.beams)):
+            batch = self.codec.collate([items[i] for i in places])
+            with torch.inference_mode():
+                read = self.model.encode(batch)
+            ids = decode(
+                self.model,
+                read,
+                decoding,
+                bos=BOS,
+                eos=EOS,
+                forbidden=[i for i in range(len(SPECIALS)) if i != EOS],
+                seeds=[zlib.crc32(items[i].context.tobytes(), seed) for i in places],
+            )
+            for i, tokens in zip(places, ids, strict=True):
+                words = self.codec.words(tokens)
+                said[i] = Said(" ".join(words), as_written(words))
+            if progress:
+                progress(len(places))
+        return [one for one in said if one is not None]
+
+    def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]:
+        items = self.codec.encode(examples)
+        found: list[TokenNll | None] = [None] * len(items)
+        for places in by_length(items, 64):
+            batch = self.codec.collate([items[i] for i in places])
+            with torch.inference_mode():
+                _, nll = self.model.token_nll(batch, self.model.encode(batch), 0.0)
+            ends = (batch["target"] != PAD).sum(1).cumsum(0).tolist()
+            for i, start, end in zip(places, [0, *ends], ends, strict=False):
+                found[i] = TokenNll(float(nll[start:end].double().sum()), end - start, items[i].hidden)
+            if progress:
+                progress(len(places))
+        return [one for one in found if one is not None]
+
+    def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
+        """[n, 32] probabilities in the order of EMOTIONS."""
+        items = self.codec.encode_contexts(contexts)
+        found = np.zeros((len(items), len(EMOTIONS)), dtype=np.float32)
+        for places in by_length(items, 128):
+            with torch.inference_mode():
+                logits = self.model.perceive(self.codec.collate([items[i] for i in places]))
+            found[places] = logits.softmax(-1).numpy()
+            if progress:
+                progress(len(places))
+        return found
+
+
+def word_codec(model: Any, tokenizer: Tokenizer, singletons: Sequence[int] = ()) -> WordCodec:
+    """The codec that a word-level model's configuration asks for, Prepend-k included."""
+    config = model.config
+    codec = WordCodec(tokenizer, config.context_turns, config.context_tokens, singletons)
+    if config.prepend != "none":
+        label_ids = [tokenizer.token_to_id(label) for label in config.bag_labels]
+
+        def labels(contexts: Sequence[np.ndarray]) -> list[list[int]]:
+            fronts: list[list[int]] = []
+            for start in range(0, len(contexts), 256):
+                part = contexts[start : start + 256]
+                ids = torch.zeros(len(part), max(2, *(len(c) for c in part)), dtype=torch.long)
+                for row, words in enumerate(part):
+                    ids[row, : len(words)] = torch.from_numpy(words.astype(np.int64))
+                with torch.inference_mode():
+                    best = model.bag(ids, ids != PAD).topk(config.prepend_k).indices
+                fronts += [[label_ids[i] for i in row] for row in best.tolist()]
+            return fronts
+
+        codec.labels = labels
+    return codec
+
+
+def by_length(items: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+    """Places of items of like length, in batches."""
+    order = sorted(range(len(items)), key=lambda i: len(items[i].context))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]

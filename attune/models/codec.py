@@ -1,0 +1,125 @@
+"""How dialogues become tensors for the word-level systems, and tokens become replies again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from attune.dialogue.text import normalise
+from attune.dialogue.types import Context, Example
+from attune.dialogue.vocabulary import SPECIALS
+from attune.emotion.taxonomy import EMOTION_ID
+
+PAD, UNK, BOS, EOS, CLS, LAB, SEP = range(len(SPECIALS))
+ROLE_ID = {"cls": 0, "speaker": 1, "listener": 2, "label": 3}
+NO_EMOTION = -100  # torch's "ignore" index: an example without a label trains no emotion head
+
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One example as ids. `response` ends with EOS and is empty for a context alone; `hidden` are the bytes behind its UNKs."""
+
+    context: np.ndarray  # [S] int32, begins with CLS
+    roles: np.ndarray  # [S] int8
+    response: np.ndarray  # [T] int32
+    emotion: int = NO_EMOTION
+    hidden: int = 0
+
+
+Labels = Callable[[Sequence[np.ndarray]], list[list[int]]]  # contexts' word ids → label token ids to prepend
+
+
+class WordCodec:
+    """Text ↔ ids for word-level systems.
+
+    `turns` and `tokens` limit the context to its last turns and last tokens (seed 003); `labels` is
+    Prepend-k: it maps contexts to label tokens that go in front.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        turns: int | None = None,
+        tokens: int | None = None,
+        singletons: Sequence[int] = (),
+        labels: Labels | None = None,
+    ) -> None:
+        self.tokenizer, self.turns, self.tokens, self.labels = tokenizer, turns, tokens, labels
+        self.rare = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
+        self.rare[list(singletons)] = True
+        self._ids = lru_cache(maxsize=500_000)(self._ids_of)
+
+    def _ids_of(self, text: str) -> tuple[np.ndarray, int]:
+        words = normalise(text)
+        ids = [self.tokenizer.token_to_id(word) for word in words]
+        hidden = sum(len(word.encode()) for word, i in zip(words, ids, strict=True) if i is None)
+        return np.array([UNK if i is None else i for i in ids], dtype=np.int32), hidden
+
+    def encode(self, examples: Sequence[Example], targets: bool = True) -> list[Encoded]:
+        """Examples as ids. Without `targets` only the context is read: what a system may see at test time."""
+        contexts = [self._context(example.context) for example in examples]
+        fronts = self.labels([ids for ids, _ in contexts]) if self.labels else [[] for _ in contexts]
+        encoded = []
+        for example, (ids, roles), front in zip(examples, contexts, fronts, strict=True):
+            response, hidden = self._ids(example.response.text) if targets else (np.empty(0, np.int32), 0)
+            encoded.append(
+                Encoded(
+                    context=np.concatenate([[CLS], front, ids]).astype(np.int32),
+                    roles=np.concatenate([[ROLE_ID["cls"]], [ROLE_ID["label"]] * len(front), roles]).astype(np.int8),
+                    response=np.append(response, np.int32(EOS)) if targets else response,
+                    emotion=EMOTION_ID.get(example.emotion or "", NO_EMOTION) if targets else NO_EMOTION,
+                    hidden=hidden,
+                )
+            )
+        return encoded
+
+    def encode_contexts(self, contexts: Sequence[Context]) -> list[Encoded]:
+        """Contexts alone, for perceiving and replying."""
+        return self.encode([Example("", context, context[-1]) for context in contexts], targets=False)
+
+    def _context(self, context: Context) -> tuple[np.ndarray, np.ndarray]:
+        turns = context[-self.turns :] if self.turns else context
+        pieces = [self._ids(turn.text)[0] for turn in turns]
+        roles = [np.full(len(ids), ROLE_ID[turn.role]) for turn, ids in zip(turns, pieces, strict=True)]
+        ids, role_ids = (np.concatenate(x) if x else np.empty(0, np.int32) for x in (pieces, roles))
+        return (ids[-self.tokens :], role_ids[-self.tokens :]) if self.tokens else (ids, role_ids)
+
+    def collate(self, items: Sequence[Encoded], hide: float = 0.0, rng: np.random.Generator | None = None) -> Batch:
+        """Pad to tensors. With `hide`, words seen once in training become UNK that often, so that UNK is learnt."""
+        batch = {"context": _pad([item.context for item in items]), "roles": _pad([item.roles for item in items])}
+        batch["real"] = torch.arange(batch["context"].shape[1])[None] < torch.tensor(
+            [[len(item.context)] for item in items]
+        )
+        if len(items[0].response):
+            batch["target"] = _pad([item.response for item in items])
+            batch["response"] = _pad([np.append(np.int32(BOS), item.response[:-1]) for item in items])
+            batch["emotion"] = torch.tensor([item.emotion for item in items])
+        if hide and rng is not None:
+            for name in ("context", "target"):
+                ids = batch[name].numpy()
+                ids[self.rare[ids] & (rng.random(ids.shape) < hide)] = UNK
+            batch["response"][:, 1:] = batch["target"][:, :-1].where(batch["response"][:, 1:] != PAD, PAD)
+        return batch
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """Ids of a reply as normal-form tokens, without the specials."""
+        return [self.tokenizer.id_to_token(i) for i in ids if i >= len(SPECIALS)]
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _pad(rows: Sequence[np.ndarray]) -> Tensor:
+    out = np.zeros((len(rows), max(len(row) for row in rows)), dtype=np.int64)
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+    return torch.from_numpy(out)

@@ -1,0 +1,45 @@
+"""Multi-head attention on `scaled_dot_product_attention`, with a cache for decoding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    """Attention of queries over keys and values, split into heads.
+
+    Keys and values are projected by :meth:`keys_values`, so that a decoder projects its memory once and
+    its own past never again.
+
+    >>> layer = Attention(8, heads=2)
+    >>> x = torch.zeros(3, 5, 8)
+    >>> layer(x, *layer.keys_values(x)).shape
+    torch.Size([3, 5, 8])
+    """
+
+    def __init__(self, d_model: int, heads: int) -> None:
+        super().__init__()
+        if d_model % heads:
+            raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
+        self.heads = heads
+        self.query = nn.Linear(d_model, d_model)
+        self.key_value = nn.Linear(d_model, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, S, d] → keys and values, each [B, heads, S, d / heads]."""
+        key, value = self.key_value(x).chunk(2, dim=-1)
+        return self._split(key), self._split(value)
+
+    def forward(
+        self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """`mask` is True where a query may look, broadcastable to [B, heads, T, S]."""
+        query = self._split(self.query(x))
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -1,0 +1,131 @@
+"""Encoder and decoder stacks of the word-level trunk: one set for every system."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attune.models.layers.attention import Attention
+
+Norm = Literal["post", "pre"]
+Cache = dict[str, Tensor]  # every tensor is batch-first, so that decoding can select and reorder rows
+
+
+class FeedForward(nn.Sequential):
+    def __init__(self, d_model: int, ffn: int) -> None:
+        super().__init__(nn.Linear(d_model, ffn), nn.ReLU(), nn.Linear(ffn, d_model))
+
+
+class Residual(nn.Module):
+    """Add & norm, after the sub-layer (`post`, as the papers draw it) or before it (`pre`)."""
+
+    def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.post = nn.LayerNorm(d_model), nn.Dropout(dropout), norm == "post"
+
+    def enter(self, x: Tensor) -> Tensor:
+        return x if self.post else self.norm(x)
+
+    def leave(self, x: Tensor, changed: Tensor) -> Tensor:
+        x = x + self.dropout(changed)
+        return self.norm(x) if self.post else x
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.attention, self.ffn = Attention(d_model, heads), FeedForward(d_model, ffn)
+        self.around_attention, self.around_ffn = Residual(d_model, dropout, norm), Residual(d_model, dropout, norm)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        y = self.around_attention.enter(x)
+        x = self.around_attention.leave(x, self.attention(y, *self.attention.keys_values(y), mask=mask))
+        return self.around_ffn.leave(x, self.ffn(self.around_ffn.enter(x)))
+
+
+class Encoder(nn.Module):
+    """[B, S, d] and a mask that is True at real tokens [B, S] → [B, S, d]."""
+
+    def __init__(self, layers: int, d_model: int, heads: int, ffn: int, dropout: float = 0.0, norm: Norm = "post"):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
+        self.norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
+
+    def forward(self, x: Tensor, real: Tensor) -> Tensor:
+        mask = None if bool(real.all()) else real[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.attention, self.cross = Attention(d_model, heads), Attention(d_model, heads)
+        self.ffn = FeedForward(d_model, ffn)
+        self.around_attention, self.around_cross, self.around_ffn = (Residual(d_model, dropout, norm) for _ in range(3))
+
+    def forward(self, x: Tensor, cache: Cache, prefix: str, memory_mask: Tensor | None) -> Tensor:
+        """`cache` holds the memory's keys and values; this layer's own past is appended to it."""
+        y = self.around_attention.enter(x)
+        key, value = self.attention.keys_values(y)
+        past = cache.get(prefix + "self_key")
+        if past is not None:
+            key, value = torch.cat([past, key], 2), torch.cat([cache[prefix + "self_value"], value], 2)
+        cache[prefix + "self_key"], cache[prefix + "self_value"] = key, value
+        new, total = x.shape[1], key.shape[2]
+        mask = None
+        if past is not None and new > 1:
+            mask = torch.ones(new, total, dtype=torch.bool, device=x.device).tril(total - new)
+        x = self.around_attention.leave(x, self.attention(y, key, value, mask, causal=past is None and new > 1))
+        y = self.around_cross.enter(x)
+        x = self.around_cross.leave(
+            x, self.cross(y, cache[prefix + "cross_key"], cache[prefix + "cross_value"], memory_mask)
+        )
+        return self.around_ffn.leave(x, self.ffn(self.around_ffn.enter(x)))
+
+
+class Decoder(nn.Module):
+    """Causal decoder over a memory. `start` projects the memory once; `forward` takes any number of new positions."""
+
+    def __init__(self, layers: int, d_model: int, heads: int, ffn: int, dropout: float = 0.0, norm: Norm = "post"):
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
+        self.norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
+
+    def start(self, memory: Tensor, real: Tensor) -> Cache:
+        cache: Cache = {"memory_mask": real}
+        for i, layer in enumerate(self.layers):
+            cache[f"{i}.cross_key"], cache[f"{i}.cross_value"] = layer.cross.keys_values(memory)
+        return cache
+
+    def forward(self, x: Tensor, cache: Cache) -> Tensor:
+        """[B, T, d] → [B, T, d]; `cache` is extended in place."""
+        real = cache["memory_mask"]
+        mask = None if bool(real.all()) else real[:, None, None, :]
+        for i, layer in enumerate(self.layers):
+            x = layer(x, cache, f"{i}.", mask)
+        return self.norm(x)
+
+
+class Positions(nn.Module):
+    """Sinusoidal position signal, made as long as it needs to be."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", self._make(256), persistent=False)
+
+    def _make(self, length: int) -> Tensor:
+        half = (self.d_model + 1) // 2
+        rate = torch.exp(torch.arange(half) * (-math.log(10000.0) / max(half - 1, 1)))
+        angle = torch.arange(length)[:, None] * rate[None]
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, : self.d_model].contiguous()
+
+    def forward(self, length: int, offset: int = 0) -> Tensor:
+        if offset + length > self.table.shape[0]:
+            self.table = self._make(2 * (offset + length)).to(self.table)
+        return self.table[offset : offset + length]

@@ -1,0 +1,82 @@
+"""Cross-entropy of a large softmax, with label smoothing, in one pass over the logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 16_777_216  # logits held at once (64 MB in fp32)
+
+
+class _SmoothedNll(torch.autograd.Function):
+    """Sum over rows of (smoothed loss, plain NLL).
+
+    The gradient is formed from the same logits in the forward pass, in place, so a [rows, vocabulary]
+    matrix is written once and never kept twice.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        rows, words = hidden.shape[0], weight.shape[0]
+        need = any(ctx.needs_input_grad)
+        nll = hidden.new_empty(rows)
+        d_hidden = torch.empty_like(hidden) if need else None
+        d_weight = torch.zeros_like(weight) if need else None
+        d_bias = torch.zeros_like(bias) if need and bias is not None else None
+        loss = hidden.new_zeros(())
+        if smoothing:  # the mean logit is linear in the state, so it costs one row instead of a pass over the logits
+            mean_row = weight.mean(0)
+            mean_bias = bias.mean() if bias is not None else 0.0
+        step = max(1, CHUNK // words)
+        for start in range(0, rows, step):
+            part, gold = hidden[start : start + step], target[start : start + step]
+            logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
+            at_gold = logits.gather(1, gold[:, None]).squeeze(1)
+            probs = torch.softmax(logits, 1, out=logits)
+            here = -probs.gather(1, gold[:, None]).squeeze(1).clamp_min(1e-38).log()
+            nll[start : start + step] = here
+            loss += here.sum()
+            if smoothing:
+                loss += smoothing * (at_gold - part @ mean_row - mean_bias).sum()
+            if d_hidden is None or d_weight is None:
+                continue
+            torch.mm(probs, weight, out=d_hidden[start : start + step])
+            d_hidden[start : start + step] -= (1 - smoothing) * weight[gold]
+            d_weight.addmm_(probs.T, part)
+            d_weight.index_add_(0, gold, part, alpha=smoothing - 1)
+            if d_bias is not None:
+                d_bias += probs.sum(0)
+                d_bias.index_add_(0, gold, torch.ones_like(here), alpha=smoothing - 1)
+        if need and smoothing:
+            d_hidden -= smoothing * mean_row
+            d_weight -= smoothing / words * hidden.sum(0)
+            if d_bias is not None:
+                d_bias -= smoothing * rows / words
+        ctx.grads = (d_hidden, d_weight, d_bias)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        d_hidden, d_weight, d_bias = ctx.grads
+        del ctx.grads
+        return d_hidden.mul_(d_loss), d_weight.mul_(d_loss), None if d_bias is None else d_bias.mul_(d_loss), None, None
+
+
+def smoothed_nll(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Label-smoothed cross-entropy summed over rows, and each row's plain NLL (without gradient).
+
+    `hidden` [N, d] holds only the positions that have a target; `weight` [V, d], `bias` [V] are the output layer.
+
+    >>> hidden, weight = torch.zeros(2, 3), torch.zeros(4, 3)
+    >>> loss, nll = smoothed_nll(hidden, weight, None, torch.tensor([0, 1]))
+    >>> round(loss.item() / 2, 4) == round(nll[0].item(), 4) == 1.3863
+    True
+    """
+    return _SmoothedNll.apply(hidden, weight, bias, target, smoothing)

@@ -1,0 +1,95 @@
+"""Checkpoints: everything a killed run needs to go on to the same weights. Safetensors and JSON, never pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers.utils.logging import disable_progress_bar
+
+from attune.errors import DataError
+from attune.files import atomic_dir
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands."""
+
+    stage: int = 0
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch that are done
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0  # validations since the best
+    seconds: float = 0.0
+    examples: int = 0
+    sums: dict[str, float] = field(default_factory=dict)  # running training terms since the last record
+
+
+def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    """Write weights, optimiser state and progress; the previous checkpoint stays until the new one is complete."""
+    with atomic_dir(folder) as new:
+        save_file(_distinct(dict(model.state_dict())), new / "model.safetensors")
+        save_file(_optimizer_tensors(optimizer), new / "optimizer.safetensors")
+        (new / "progress.json").write_text(json.dumps(asdict(progress)))
+
+
+def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
+    """Restore what :func:`save_checkpoint` wrote."""
+    try:
+        missing, unexpected = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+        if unexpected or set(missing) - _shared(model):
+            raise ValueError(f"weights do not fit: {[*unexpected, *missing][:3]}")
+        if optimizer is not None:
+            _restore(optimizer, load_file(folder / "optimizer.safetensors"))
+        return Progress(**json.loads((folder / "progress.json").read_text()))
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        raise DataError(f"{folder}: not a checkpoint of this run ({error}); --fresh starts anew") from None
+
+
+def save_system(folder: Path, model: Any) -> None:
+    """Save the model as a folder that `open_system` reads, file by file in one move each."""
+    disable_progress_bar()
+    with atomic_dir(folder / "best.new") as new:
+        model.save_pretrained(new)
+    for file in (folder / "best.new").iterdir():
+        os.replace(file, folder / file.name)
+    (folder / "best.new").rmdir()
+
+
+def _distinct(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Without second names of the same storage (tied weights), which safetensors refuses."""
+    seen: set[int] = set()
+    return {
+        name: value.contiguous()
+        for name, value in tensors.items()
+        if value.data_ptr() not in seen and not seen.add(value.data_ptr())  # type: ignore[func-returns-value]
+    }
+
+
+def _shared(model: torch.nn.Module) -> set[str]:
+    state = dict(model.state_dict())
+    return set(state) - set(_distinct(state))
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{index}.{name}": torch.as_tensor(value).clone()
+        for index, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def _restore(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

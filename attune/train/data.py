@@ -1,0 +1,82 @@
+"""What the trainer reads: encoded examples, and the order in which they are seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from attune.dialogue.protocols import examples
+from attune.dialogue.readers import read
+from attune.dialogue.text import normalise
+from attune.dialogue.types import Dialogue, Example, ReadReport
+from attune.errors import DataError, MissingError
+from attune.files import data_dir
+from attune.models.codec import Encoded
+
+POOL = 100  # batches whose examples are sorted by length together
+
+
+def corpus(data: str | Path | None) -> Path:
+    """The corpus folder asked for, or EmpatheticDialogues below `ATTUNE_DATA`."""
+    if data is not None:
+        if not Path(data).exists():
+            raise MissingError(f"no corpus at {data}")
+        return Path(data)
+    root = data_dir()
+    if root is None or not (root / "empathetic_dialogues").is_dir():
+        raise MissingError(
+            "no corpus: give --data DIR, or set ATTUNE_DATA to the folder that holds empathetic_dialogues/ "
+            "(attune data get empathetic-dialogues fetches it)"
+        )
+    return root / "empathetic_dialogues"
+
+
+def load_split(data: str | Path, split: str) -> list[Dialogue]:
+    """All dialogues of one split; an empty one is an error."""
+    report = ReadReport()
+    found = list(read(data, split=split, report=report))
+    if not found:
+        raise DataError(f"{data}: the split '{split}' holds no dialogue ({len(report.bad)} bad rows)")
+    return found
+
+
+def load_examples(dialogues: Sequence[Dialogue], protocol: str, split: str) -> list[Example]:
+    found = list(examples(dialogues, protocol))
+    if not found:
+        raise DataError(f"the protocol '{protocol}' makes no example of the split '{split}'")
+    return found
+
+
+def count_words(dialogues: Sequence[Dialogue]) -> Counter[str]:
+    """How often each normal-form word stands in the turns."""
+    counts: Counter[str] = Counter()
+    for dialogue in dialogues:
+        for turn in dialogue.turns:
+            counts.update(normalise(turn.text))
+    return counts
+
+
+def bucketed(items: Sequence[Encoded], size: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """One epoch's batches of places: shuffled, then sorted by length within pools, then the batches shuffled.
+
+    The order depends on the seed and the epoch alone, so a resumed run sees what the interrupted one would have seen.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(items))
+    lengths = np.array([len(item.context) * 1000 + len(item.response) for item in items])
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), size * POOL):
+        pool = order[start : start + size * POOL]
+        pool = pool[np.argsort(lengths[pool], kind="stable")]
+        batches += np.split(pool, range(size, len(pool), size))
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def in_order(items: Sequence[Encoded], size: int) -> Iterator[np.ndarray]:
+    """Batches of places by length, for validation."""
+    order = np.argsort([len(item.context) for item in items], kind="stable")
+    for start in range(0, len(order), size):
+        yield order[start : start + size]

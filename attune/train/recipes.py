@@ -1,0 +1,181 @@
+"""Recipes: one commented YAML per system, every key checked when it is read."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from attune.errors import MissingError, SettingsError, did_you_mean
+from attune.generate.decoding import Decoding
+from attune.models import RECIPES, SYSTEMS
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextSettings(Section):
+    """How text becomes ids."""
+
+    vocabulary: Literal["train", "all-splits"] = "train"
+    """Words of the training turns, or of all splits: the latter only to compare with published figures."""
+    unk_singletons: float = Field(0.5, ge=0, le=1)
+    """How often a word that training has once becomes UNK there, so that UNK is learnt."""
+    vectors: str | None = None
+    """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
+
+
+class TrainingSettings(Section):
+    """How the weights are found."""
+
+    protocol: str = "listener-turns"
+    """The protocol that makes the training examples; validation is always on listener-turns."""
+    limit: int | None = Field(None, ge=1)
+    """Use only this many training examples (for ablations and trials)."""
+    batch_size: int = Field(16, ge=1)
+    epochs: int = Field(20, ge=1)
+    """At most this many passes over the training examples."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    lr: float = Field(1e-4, gt=0)
+    """Peak learning rate. With schedule noam: the factor in front of d_model ** -0.5."""
+    schedule: Literal["noam", "linear", "constant"] = "noam"
+    """noam: warm up, then 1/√step. linear: warm up, then down to zero over `epochs`. constant: warm up, then flat."""
+    warmup: int = Field(8000, ge=1)
+    """Steps of warm-up."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    clip: float = Field(0.0, ge=0)
+    """Largest gradient norm; 0 leaves gradients alone."""
+    validate_every: int = Field(2000, ge=1)
+    """Steps between validations."""
+    select: Literal["ppl", "loss", "emotion_accuracy"] = "ppl"
+    """What makes a checkpoint the best on validation."""
+    patience: int = Field(3, ge=1)
+    """Stop after this many validations without a better one."""
+    min_steps: int = Field(0, ge=0)
+    """Validations before this step do not count against patience."""
+    checkpoint_every: int = Field(500, ge=1)
+    """Steps between checkpoints to resume from."""
+    seed: int = 0
+    tensorboard: bool = False
+    """Also write TensorBoard event files into the run."""
+
+
+class Recipe(Section):
+    """Everything that makes a run: the folder's `config.yaml` is a dump of it."""
+
+    system: str
+    variant: str = "paper"
+    about: str = ""
+    """One sentence for people: what this variant is, what it costs and scores here."""
+    model: dict[str, Any] = {}
+    """Keys of the system's own configuration class."""
+    text: TextSettings = TextSettings()
+    training: TrainingSettings = TrainingSettings()
+    decoding: dict[str, Any] = {}
+
+    def decode(self) -> Decoding:
+        return Decoding(**self.decoding)
+
+    def dump(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def load_recipe(system: str, variant: str | None = None, sets: list[str] | None = None) -> Recipe:
+    """A system's recipe by name (`emoprepend`) or file (`mine.yaml`), its variant, and `section.key=value` on top."""
+    path = Path(system)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise MissingError(f"no recipe file at {path}")
+    else:
+        if system not in SYSTEMS:
+            raise SettingsError(did_you_mean(system, SYSTEMS, "system"))
+        path = RECIPES / f"{system}.yaml"
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{path}: expected keys and values, found {type(raw).__name__}")
+    variants = raw.pop("variants", None) or {}
+    if variant and variant != raw.get("variant", "paper"):
+        raw = merge(_on(raw, variants, variant, system), {"variant": variant})
+    for item in sets or []:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise SettingsError(f"--set takes section.key=value, not '{item}'")
+        put: Any = yaml.safe_load(value)
+        for part in reversed(key.split(".")):
+            put = {part: put}
+        raw = merge(raw, put)
+    return check(raw, str(path))
+
+
+def _on(raw: dict[str, Any], variants: dict[str, Any], name: str, system: str) -> dict[str, Any]:
+    """The settings of a variant: on top of the base, or of the variant that it names with `on`."""
+    if name not in variants:
+        raise SettingsError(did_you_mean(name, [*variants, raw.get("variant", "paper")], f"variant of {system}"))
+    own = dict(variants[name])
+    below = own.pop("on", None)
+    return merge(_on(raw, variants, below, system) if below else raw, own)
+
+
+def variants(system: str) -> list[str]:
+    """The names of a system's variants, its base variant first."""
+    raw = yaml.safe_load((RECIPES / f"{system}.yaml").read_text(encoding="utf-8"))
+    return [raw.get("variant", "paper"), *(raw.get("variants") or {})]
+
+
+def check(raw: dict[str, Any], source: str) -> Recipe:
+    """Validate a recipe completely: an unknown key or a conflict is found now, not an hour later."""
+    try:
+        recipe = Recipe.model_validate(raw)
+    except ValidationError as error:
+        raise SettingsError(f"{source}: {_explain(error)}") from None
+    if recipe.system not in SYSTEMS:
+        raise SettingsError(f"{source}: " + did_you_mean(recipe.system, SYSTEMS, "system"))
+    config_class = SYSTEMS[recipe.system].config_class
+    known = [key for c in config_class.__mro__ if c.__module__.startswith("attune") for key in vars(c).get("__annotations__", {})]
+    for key in recipe.model:
+        if key not in known:
+            raise SettingsError(f"{source}: " + did_you_mean(key, set(known), "key of model:"))
+    for key in recipe.decoding:
+        if key not in Decoding.__dataclass_fields__:
+            raise SettingsError(f"{source}: " + did_you_mean(key, Decoding.__dataclass_fields__, "key of decoding:"))
+    try:
+        config_class(**recipe.model)
+        recipe.decode()
+    except SettingsError as error:
+        raise SettingsError(f"{source}: {error}") from None
+    except Exception as error:
+        raise SettingsError(f"{source}: model: {' '.join(str(error).split())}") from None
+    return recipe
+
+
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, section by section.
+
+    >>> merge({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
+    {'a': {'x': 1, 'y': 3}}
+    """
+    out = copy.deepcopy(base)
+    for key, value in over.items():
+        out[key] = merge(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+    return out
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        section: Any = Recipe
+        for part in where[:-1]:
+            section = section.model_fields[part].annotation
+        place = f"key of {where[-2]}:" if len(where) > 1 else "key"
+        return did_you_mean(where[-1], section.model_fields, place)
+    return f"{'.'.join(where)}: {first['msg']}, not {first['input']!r}"

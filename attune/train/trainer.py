@@ -1,0 +1,224 @@
+"""The one trainer: length-bucketed batches, early stopping on validation, exact resume, one or many processes."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from torch import Tensor
+
+from attune.errors import AttuneError, SettingsError
+from attune.files import atomic_write
+from attune.models.codec import Encoded, WordCodec
+from attune.train.checkpoints import Progress, load_checkpoint, save_checkpoint, save_system
+from attune.train.data import bucketed, in_order, load_examples, load_split
+from attune.train.prepare import prepare
+from attune.train.recipes import Recipe
+from attune.train.report import Reporter
+from attune.train.schedules import rate
+from attune.train.stages import Stage, stages_of
+
+
+def train(recipe: Recipe, data: str | Path, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
+    """Train a recipe on a corpus folder into a run folder; resumes a run that was interrupted. Returns its summary."""
+    run = Path(out)
+    open_run(run, recipe, fresh)
+    dialogues = load_split(data, "train")
+    examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
+    valid = load_examples(load_split(data, "valid"), "listener-turns", "valid")
+    model, codec, facts = prepare(recipe, data, dialogues)
+    codec.save(run)
+    trainer = Trainer(recipe, model, codec, run)
+    trainer.facts = facts
+    return trainer.fit(codec.encode(examples), codec.encode(valid))
+
+
+def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
+    """Make the run folder, or check that the one there is an interrupted run of this very recipe."""
+    config = run / "config.yaml"
+    if run.exists() and not run.is_dir():
+        raise SettingsError(f"--out {run} is a file; a run is a folder")
+    if fresh and config.is_file():
+        shutil.rmtree(run)
+    elif config.is_file():
+        if config.read_text() != recipe.dump():
+            raise SettingsError(
+                f"{run} holds a run with other settings (see {config}); choose another --out, or --fresh to replace it"
+            )
+    elif run.is_dir() and any(run.iterdir()):
+        raise SettingsError(f"{run} is not empty and is not a run; choose another --out")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AttuneError(f"cannot write the run to {run}: {error.strerror}") from None
+    with atomic_write(config) as file:
+        file.write(recipe.dump())
+
+
+class Trainer:
+    """Runs the stages of one model. What a stage needs: `model`, `codec`, `accelerator`, `update()`, `run`, `recipe`."""
+
+    def __init__(self, recipe: Recipe, model: Any, codec: WordCodec, run: Path) -> None:
+        self.recipe, self.codec, self.run, self.settings = recipe, codec, run, recipe.training
+        self.accelerator = Accelerator(
+            cpu=not torch.cuda.is_available(),
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=False)],
+        )
+        self.bare = model
+        self.facts: dict[str, Any] = {}
+        self.progress = Progress()
+        self.stages = stages_of(model)
+        self.checkpoint = run / "checkpoint"
+
+    def fit(self, train: Sequence[Encoded], valid: Sequence[Encoded]) -> dict[str, Any]:
+        """Run all stages; the best weights on validation end in the run folder."""
+        if (self.run / "summary.json").is_file():
+            return json.loads((self.run / "summary.json").read_text())
+        begun = self.checkpoint.is_dir()
+        if begun:
+            self.progress = load_checkpoint(self.checkpoint, self.bare)
+        self.model: Any = self.accelerator.prepare(self.bare)
+        for number in range(self.progress.stage, len(self.stages)):
+            if number > self.progress.stage:
+                kept = self.progress
+                self.progress = Progress(
+                    stage=number, step=kept.step, epoch=kept.epoch, seconds=kept.seconds, examples=kept.examples
+                )
+            self._run_stage(self.stages[number], train, valid, resume=begun)
+            begun = False
+        summary = {
+            "system": self.recipe.system,
+            "variant": self.recipe.variant,
+            "steps": self.progress.step,
+            "best_step": self.progress.best_step,
+            f"best_valid_{self.settings.select}": self.progress.best,
+            "examples": self.progress.examples,
+            "seconds": round(self.progress.seconds, 1),
+            "examples_per_second": round(self.progress.examples / max(self.progress.seconds, 1e-9), 1),
+            "parameters": sum(p.numel() for p in self.bare.parameters()),
+            "vocabulary": self.facts,
+        }
+        if self.accelerator.is_main_process:
+            with atomic_write(self.run / "summary.json") as file:
+                json.dump(summary, file, indent=1)
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        return summary
+
+    def update(self) -> None:
+        """Apply the gradients that the stage has just computed."""
+        if self.settings.clip:
+            self.accelerator.clip_grad_norm_(self.trained, self.settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _run_stage(self, stage: Stage, train: Sequence[Encoded], valid: Sequence[Encoded], resume: bool) -> None:
+        settings, progress = self.settings, self.progress
+        self.trained = stage.parameters(self.bare)
+        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+        self.optimizer = kind(
+            self.trained, lr=1e-9, betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
+        )
+        if resume:
+            load_checkpoint(self.checkpoint, self.bare, self.optimizer)
+        per_epoch = math.ceil(len(train) / settings.batch_size)
+        total = per_epoch * settings.epochs
+        reporter = Reporter(self, stage.name, total, len(train))
+        stop = False
+        with reporter:
+            while progress.epoch < settings.epochs and not stop:
+                batches = bucketed(train, settings.batch_size, settings.seed, progress.epoch)
+                while progress.batch < len(batches) and not stop:
+                    self._train_step(stage, [train[i] for i in batches[progress.batch]], total, reporter)
+                    progress.batch += 1
+                    if progress.step % settings.validate_every == 0:
+                        stop = self._validate(valid, reporter)
+                    if progress.step % settings.checkpoint_every == 0 and not stop:
+                        self._save()
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            if not stop and progress.step % settings.validate_every:
+                self._validate(valid, reporter)
+
+    def _train_step(self, stage: Stage, items: list[Encoded], total: int, reporter: Reporter) -> None:
+        settings, progress = self.settings, self.progress
+        started = time.perf_counter()
+        progress.step += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate(
+                settings.schedule,
+                progress.step,
+                peak=settings.lr,
+                warmup=settings.warmup,
+                total=total,
+                d_model=self.bare.config.d_model,
+            )
+        self.model.train()
+        torch.manual_seed(settings.seed * 1_000_003 + progress.step * 101 + self.accelerator.process_index)
+        batch = self._batch(items, hide=self.recipe.text.unk_singletons)
+        tokens = sum(len(item.response) for item in items)
+        terms = stage.step(self, batch, tokens, len(items))
+        progress.seconds += time.perf_counter() - started
+        progress.examples += len(items)
+        reporter.trained(terms, len(items))
+
+    def _batch(self, items: list[Encoded], hide: float) -> dict[str, Tensor]:
+        """The whole batch made alike in every process, then this process's rows of it."""
+        rng = np.random.default_rng([self.settings.seed, self.progress.step])
+        batch = self.codec.collate(items, hide, rng)
+        count, rank = self.accelerator.num_processes, self.accelerator.process_index
+        return {name: value[rank::count].to(self.accelerator.device) for name, value in batch.items()}
+
+    def _validate(self, valid: Sequence[Encoded], reporter: Reporter) -> bool:
+        """Measure, keep the weights if they are the best so far, and tell whether patience is at its end."""
+        scores, progress, settings = self.measure(valid), self.progress, self.settings
+        value = scores[settings.select]
+        better = progress.best is None or (
+            value > progress.best if settings.select == "emotion_accuracy" else value < progress.best
+        )
+        if better:
+            progress.best, progress.best_step, progress.waited = value, progress.step, 0
+            if self.accelerator.is_main_process:
+                save_system(self.run, self.bare)
+        elif progress.step > settings.min_steps:
+            progress.waited += 1
+        reporter.validated(scores, better)
+        return progress.waited >= settings.patience
+
+    @torch.inference_mode()
+    def measure(self, items: Sequence[Encoded]) -> dict[str, float]:
+        """Perplexity (and emotion accuracy) over encoded examples, shared among the processes."""
+        self.bare.eval()
+        sums: dict[str, float] = {}
+        tokens = 0
+        count, rank = self.accelerator.num_processes, self.accelerator.process_index
+        for number, places in enumerate(in_order(items, 64)):
+            if number % count != rank:
+                continue
+            batch = self.codec.collate([items[i] for i in places])
+            terms = self.bare.losses({name: value.to(self.accelerator.device) for name, value in batch.items()}, 1, 1)
+            tokens += sum(len(items[i].response) for i in places)
+            for name, term in terms.items():
+                sums[name] = sums.get(name, 0.0) + float(term)
+        names = sorted(sums)
+        both = torch.tensor([tokens, *(sums[name] for name in names)], dtype=torch.float64)
+        both = self.accelerator.reduce(both.to(self.accelerator.device), "sum").cpu()
+        tokens, sums = int(both[0]), dict(zip(names, both[1:].tolist(), strict=True))
+        scores = {"ppl": math.exp(sums["nll"] / tokens), "loss": sums["nll"] / tokens}
+        if "right" in sums:
+            scores |= {"emotion_accuracy": sums["right"] / len(items)}
+            scores["loss"] += sums["emotion"] / len(items)
+        return scores
+
+    def _save(self) -> None:
+        if self.accelerator.is_main_process:
+            save_checkpoint(self.checkpoint, self.bare, self.optimizer, self.progress)
+        self.accelerator.wait_for_everyone()

@@ -1,0 +1,57 @@
+"""Small untrained systems for tests: every registered one, on the four dialogues of conftest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from attune.dialogue.protocols import examples
+from attune.dialogue.types import Dialogue, Example
+from attune.dialogue.vocabulary import build_tokenizer, singletons
+from attune.generate.decoding import Decoding
+from attune.generate.systems import WordSystem, word_codec
+from attune.models import SYSTEMS
+from attune.train.data import count_words
+
+SMALL = {"d_model": 16, "heads": 2, "ffn": 32}
+
+
+def small_system(name: str, dialogues: Sequence[Dialogue], **model: Any) -> WordSystem:
+    """An untrained system of the smallest size. Its scores are sharpened so that decoding has something to choose."""
+    torch.manual_seed(1)
+    model_class = SYSTEMS[name]
+    config = model_class.config_class(**{**SMALL, **model})
+    counts = count_words(dialogues)
+    if config.bag:
+        config.bag_labels = ["afraid", "grateful", "proud", "sad"]
+        counts.update(dict.fromkeys(config.bag_labels, 2))
+    tokenizer = build_tokenizer(counts)
+    config.vocab_size = tokenizer.get_vocab_size()
+    system = model_class(config)
+    with torch.no_grad():
+        system.output.weight.mul_(4)
+    codec = word_codec(system, tokenizer, singletons(counts, tokenizer))
+    return WordSystem(system, codec, name, Decoding(max_steps=8))
+
+
+def test_examples(dialogues: Sequence[Dialogue]) -> list[Example]:
+    return list(examples(dialogues, "listener-turns"))
+
+
+test_examples.__test__ = False  # type: ignore[attr-defined]
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in SYSTEMS),
+    ("transformer", {"copy": True}),
+    ("transformer", {"norm": "pre", "vector_size": 6}),
+    ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
+    ("emoprepend", {"ensemble": "emotion"}),
+    ("emoprepend", {"tie_embeddings": True}),
+]
+
+
+def variant_id(variant: tuple[str, dict[str, Any]]) -> str:
+    name, settings = variant
+    return "-".join([name, *(f"{key}={value}" for key, value in settings.items())])
