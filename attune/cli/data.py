@@ -16,6 +16,7 @@ from attune.dialogue.check import show
 from attune.dialogue.corpora import CORPORA
 from attune.dialogue.protocols import PROTOCOLS
 from attune.dialogue.readers import READERS
+from attune.emotion.taxonomy import LABELS
 from attune.errors import SettingsError
 
 app = typer.Typer()
@@ -30,7 +31,7 @@ def check(
 ) -> None:
     """Say what a corpus holds: dialogues, turns, examples, labels, duplicates, what stands in two splits, bad rows."""
     with Console(stderr=True).status(f"reading {path}"):
-        found = check_corpus(path, reader=reader, strict=strict)
+        found = check_corpus(path, reader=reader, strict=strict, known=LABELS)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import combinations
@@ -49,6 +50,7 @@ class CorpusCheck:
     splits: dict[str, SplitCheck] = field(default_factory=dict)
     shared_dialogues: dict[str, int] = field(default_factory=dict)  # by "train+test"
     shared_contexts: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)  # emotions and labels that are not among the known ones
     bad: list[str] = field(default_factory=list)  # the first bad rows of each split
 
     def as_json(self) -> dict[str, Any]:
@@ -56,21 +58,27 @@ class CorpusCheck:
         return asdict(self)
 
 
-def check(path: str | Path, *, reader: str | None = None, strict: bool = False) -> CorpusCheck:
-    """Read a corpus folder or file once and count. Texts are compared in normal form, by their hashes."""
+def check(
+    path: str | Path, *, reader: str | None = None, strict: bool = False, known: Collection[str] = ()
+) -> CorpusCheck:
+    """Read a corpus folder or file once and count. Texts are compared in normal form, by their hashes.
+
+    With `known` labels, the others are counted under `unknown`.
+    """
     path = Path(path)
     files = splits(path, reader=reader) if path.is_dir() else {"all": path}
     found = CorpusCheck(str(path))
     seen: dict[str, _Seen] = {}
+    unknown: Counter[str] = Counter()
     for split, file in files.items():
-        known = READERS[reader] if reader else detect(file)
-        counts = found.splits[split] = SplitCheck(str(file), known.name)
+        format = READERS[reader] if reader else detect(file)
+        counts = found.splits[split] = SplitCheck(str(file), format.name)
         report = ReadReport()
         here = seen[split] = _Seen()
         emotions: Counter[str] = Counter()
         labels: Counter[str] = Counter()
         examples: Counter[str] = Counter(dict.fromkeys(PROTOCOLS, 0))
-        for dialogue in read(file, reader=known.name, strict=strict, report=report):
+        for dialogue in read(file, reader=format.name, strict=strict, report=report):
             here.add(dialogue)
             emotions.update([dialogue.emotion] if dialogue.emotion else [])
             labels.update(turn.label for turn in dialogue.turns if turn.label)
@@ -83,7 +91,10 @@ def check(path: str | Path, *, reader: str | None = None, strict: bool = False) 
         counts.duplicate_ids = here.ids.total() - len(here.ids)
         counts.duplicate_dialogues = here.dialogues.total() - len(here.dialogues)
         counts.duplicate_contexts = here.contexts.total() - len(here.contexts)
+        if known:
+            unknown.update({name: n for name, n in (emotions + labels).items() if name not in known})
         found.bad += map(str, report.bad[:SHOWN_BAD_ROWS])
+    found.unknown = _balance(unknown)
     for one, other in combinations(seen, 2):
         found.shared_dialogues[f"{one}+{other}"] = len(seen[one].dialogues.keys() & seen[other].dialogues.keys())
         found.shared_contexts[f"{one}+{other}"] = len(seen[one].contexts.keys() & seen[other].contexts.keys())
@@ -123,7 +134,8 @@ def show(found: CorpusCheck, console: Console) -> None:
     """Print a check as tables."""
     from rich.table import Table
 
-    table = Table(title=found.path, title_justify="left", box=None, pad_edge=False)
+    console.print(found.path, markup=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
     table.add_column("")
     for split in found.splits:
         table.add_column(split, justify="right")
@@ -152,20 +164,24 @@ def show(found: CorpusCheck, console: Console) -> None:
             console.print(f"{what} in two splits: " + ", ".join(f"{pair} {n:,}" for pair, n in shared.items()))
     for what in ("emotions", "labels"):
         _show_balance(what, found, console)
+    if found.unknown:
+        counts = ", ".join(f"{name} {n:,}" for name, n in found.unknown.items())
+        console.print(f"not among the 41 labels: {counts}", markup=False)
     bad = sum(part.bad_rows for part in parts)
     if bad:
-        console.print(f"{bad:,} bad rows were left out; the first of them:")
+        console.print(f"bad rows left out: {bad:,}; the first of them:")
         for reason in found.bad[:SHOWN_BAD_ROWS]:
             console.print(f"  {reason}", markup=False, soft_wrap=True)
 
 
 def _show_balance(what: str, found: CorpusCheck, console: Console) -> None:
     from rich.columns import Columns
+    from rich.markup import escape
 
     total: Counter[str] = Counter()
     for part in found.splits.values():
         total.update(getattr(part, what))
     if total:
         console.print(f"{what} ({len(total)}):")
-        shares = (f"{name} {count:,} ({count / total.total():.1%})" for name, count in _balance(total).items())
+        shares = (escape(f"{name} {count:,} ({count / total.total():.1%})") for name, count in _balance(total).items())
         console.print(Columns(shares, padding=(0, 2), column_first=True))

@@ -125,22 +125,23 @@ _nltk = _load_nltk()
 
 _TO_LEFT = {*".,!?;:%)]}", "''", "...", "..", "n't", "'s", "'m", "'re", "'ve", "'ll", "'d", "'"}
 _TO_RIGHT = {*"([{$#", "``"}
+_SHOWN = {"``": '"', "''": '"', "i": "I"}
+_SMILEY = re.compile(r"(?<!\S)([:;]) ([()])(?!\S)")
 
 
 def as_written(tokens: Sequence[str]) -> str:
     """Normal-form tokens as a person would write them. For display only; it loses what lower case lost.
 
-    >>> as_written("i do n't know . is dr. lee ( my boss ) in ?".split())
-    "I don't know. Is dr. lee (my boss) in?"
+    >>> as_written("i do n't know . is dr. lee ( my boss ) in ? : )".split())
+    "I don't know. Is dr. lee (my boss) in? :)"
     """
-    text, glue, capital, before = "", True, True, ""
-    for token in tokens:
-        shown = {"``": '"', "''": '"', "i": "I"}.get(token, token)
+    text, before, capital = "", "", True
+    for token in _SMILEY.sub(r"\1\2", " ".join(tokens)).split():
+        shown = _SHOWN.get(token, token)
         if capital and token[:1].isalnum():
             shown, capital = shown[:1].upper() + shown[1:], False
-        together = glue or token in _TO_LEFT or (before, token) in _HALVES
+        together = not before or before in _TO_RIGHT or token in _TO_LEFT or (before, token) in _HALVES
         text += shown if together else f" {shown}"
-        glue = token in _TO_RIGHT
         capital = capital or token in {".", "!", "?"}
         before = token
     return text

@@ -11,7 +11,7 @@ ROLES: tuple[Role, Role] = ("speaker", "listener")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One utterance. `label` is one of the 41 labels where a corpus has them (training and statistics only)."""
+    """One utterance. `label` is the corpus's own, one of the 41 in EmpatheticDialogues (training and statistics only)."""
 
     role: Role
     text: str

@@ -140,6 +140,7 @@ def test_text_as_a_person_sees_it() -> None:
         ["oh", "no", "!", "i", "am", "so", "sorry", ".", "that", "is", "5", "%", "off", ",", "``", "really", "''", "?"]
     ) == ('Oh no! I am so sorry. That is 5% off, "really"?')
     assert as_written([]) == ""
+    assert as_written(normalise("Great :) I (really) am")) == "Great :) I (really) am"
 
 
 def test_importing_the_normal_form_pulls_in_nothing_heavy_and_leaves_nltk_whole() -> None:
@@ -167,6 +168,7 @@ def test_the_whole_corpus_is_read_and_normalised_in_under_20_seconds(ed_dir: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_looking_up_chunks_is_right_on_the_whole_corpus(ed_dir: Path) -> None:
     plain = 0
     for dialogue in read(ed_dir):
