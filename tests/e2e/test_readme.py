@@ -10,6 +10,7 @@ line before a block changes that:
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -60,7 +61,7 @@ SECTIONS = {
 
 @pytest.fixture(scope="session")
 def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with a corpus in the shape of EmpatheticDialogues, made here."""
+    """A data folder with a corpus in the shape of EmpatheticDialogues and a few word vectors, made here."""
     root = tmp_path_factory.mktemp("data")
     feelings = {
         "proud": ("I finally got the job I wanted!", "Congratulations! You must be so proud."),
@@ -79,6 +80,10 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for index, text in enumerate((said_there, answered, "Thank you for asking.", "Of course!"), 1):
                     rows.append(f"{split}_{emotion}_{number},{index},{emotion},{said},{(index + 1) % 2},{text},,")
         (corpus / f"{split}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (root / "glove").mkdir()
+    with gzip.open(root / "glove" / "glove.100d.txt.gz", "wt", encoding="utf-8") as vectors:
+        for number, word in enumerate(("i", "you", "dog", "job", "kind", "sorry", "proud", "."), 1):
+            vectors.write(f"{word} {' '.join(f'{number / (position + 10):.4f}' for position in range(100))}\n")
     return root
 
 
