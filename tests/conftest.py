@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -51,3 +52,28 @@ def dialogues() -> list[Dialogue]:
         )
         for i, (emotion, texts) in enumerate(said, 1)
     ]
+
+
+FEELINGS = {
+    "proud": ("I won the {} race today!", "Congratulations! You must be proud.", "I am, I trained for {} weeks."),
+    "sad": ("My {} died last night.", "I am so sorry to hear that.", "Thank you. It was {} years old."),
+    "afraid": ("There was a {} in the dark street.", "Oh no, that sounds scary. Are you safe?", "I ran for {} minutes."),
+    "grateful": ("My neighbour fixed my {} for free.", "How kind of them!", "It would have cost {} pounds."),
+}
+THINGS = ("dog", "cat", "bike", "car", "horse", "boat", "piano", "roof", "radio", "parrot")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up corpus folder with three splits, small enough to train on in seconds."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for split, count in (("train", 48), ("valid", 12), ("test", 12)):
+        rows = []
+        for i in range(count):
+            emotion = list(FEELINGS)[i % len(FEELINGS)]
+            texts = [*(text.format(THINGS[(i * 7) % 10 if "weeks" not in text else 3]) for text in FEELINGS[emotion][:2])]
+            texts += [FEELINGS[emotion][2].format(i % 9 + 2), "That is something."]
+            turns = [{"role": ("speaker", "listener")[j % 2], "text": text} for j, text in enumerate(texts)]
+            rows.append({"id": f"{split}{i}", "emotion": emotion, "situation": texts[0], "turns": turns})
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder

@@ -48,7 +48,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("transformer", {"norm": "pre", "vector_size": 6}),
     ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
     ("emoprepend", {"ensemble": "emotion"}),
-    ("emoprepend", {"tie_embeddings": True}),
 ]
 
 

@@ -43,8 +43,6 @@ class TrunkConfig(PreTrainedConfig):
     """Dropout on embeddings and on the output of every sub-layer."""
     vector_size: int = 0
     """Width of the input word vectors when it differs from d_model (0: the same); a learned projection follows."""
-    tie_embeddings: bool = False
-    """Use the input word vectors as output weights too."""
     copy: bool = False
     """Add a head that copies words of the context (seed 001's Transformer)."""
     emotion_head: bool = False
@@ -76,8 +74,6 @@ class TrunkConfig(PreTrainedConfig):
             raise SettingsError(f"d_model {self.d_model} is not divisible by {self.heads} heads")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"dropout must be in [0, 1), not {self.dropout}")
-        if self.tie_embeddings and self.vector_size not in (0, self.d_model):
-            raise SettingsError("tie_embeddings needs vector_size 0 or equal to d_model")
         if "none" not in (self.prepend, self.ensemble) and self.prepend != self.ensemble:
             raise SettingsError("prepend and ensemble share one classifier: give both the same labels")
 
@@ -119,11 +115,6 @@ class Trunk(PreTrainedModel):
         if config.ensemble != "none":
             self.join = nn.Linear(d + config.bag_size, d)
         self.post_init()
-        if config.tie_embeddings:
-            self.output.weight = self.vectors.weight
-
-    # transformers asks for these
-    _tied_weights_keys: dict[str, str] | None = None  # type: ignore[assignment]
 
     def get_input_embeddings(self) -> nn.Module:
         return self.vectors
@@ -148,7 +139,7 @@ class Trunk(PreTrainedModel):
     def embed(self, ids: Tensor, offset: int = 0) -> Tensor:
         """[B, T] → [B, T, d]: word vector scaled by √d, plus position."""
         words = self.widen(self.vectors(ids)) * math.sqrt(self.config.d_model)
-        return words + self.positions(ids.shape[1], offset)
+        return words + self.positions(ids.shape[1], ids.device, offset)
 
     def encode(self, batch: Batch) -> dict[str, Tensor]:
         """Read the context: `memory` [B, S, d], `real` [B, S], and what this system adds. Batch-first tensors only."""
@@ -192,7 +183,7 @@ class Trunk(PreTrainedModel):
         offset = 0 if past is None else past.shape[2]
         x = self.embed(ids, offset)
         if offset == 0 and "first" in cache:
-            x = torch.cat([(cache["first"] + self.positions(1))[:, None], x[:, 1:]], 1)
+            x = torch.cat([(cache["first"] + self.positions(1, ids.device))[:, None], x[:, 1:]], 1)
         return self.decoder(self.dropout(x), cache)
 
     def scores(self, hidden: Tensor, cache: Cache) -> Tensor:

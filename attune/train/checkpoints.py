@@ -36,7 +36,7 @@ class Progress:
 def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     """Write weights, optimiser state and progress; the previous checkpoint stays until the new one is complete."""
     with atomic_dir(folder) as new:
-        save_file(_distinct(dict(model.state_dict())), new / "model.safetensors")
+        save_file(model.state_dict(), new / "model.safetensors")
         save_file(_optimizer_tensors(optimizer), new / "optimizer.safetensors")
         (new / "progress.json").write_text(json.dumps(asdict(progress)))
 
@@ -44,9 +44,7 @@ def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim
 def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
     """Restore what :func:`save_checkpoint` wrote."""
     try:
-        missing, unexpected = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
-        if unexpected or set(missing) - _shared(model):
-            raise ValueError(f"weights do not fit: {[*unexpected, *missing][:3]}")
+        model.load_state_dict(load_file(folder / "model.safetensors"))
         if optimizer is not None:
             _restore(optimizer, load_file(folder / "optimizer.safetensors"))
         return Progress(**json.loads((folder / "progress.json").read_text()))
@@ -62,21 +60,6 @@ def save_system(folder: Path, model: Any) -> None:
     for file in (folder / "best.new").iterdir():
         os.replace(file, folder / file.name)
     (folder / "best.new").rmdir()
-
-
-def _distinct(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Without second names of the same storage (tied weights), which safetensors refuses."""
-    seen: set[int] = set()
-    return {
-        name: value.contiguous()
-        for name, value in tensors.items()
-        if value.data_ptr() not in seen and not seen.add(value.data_ptr())  # type: ignore[func-returns-value]
-    }
-
-
-def _shared(model: torch.nn.Module) -> set[str]:
-    state = dict(model.state_dict())
-    return set(state) - set(_distinct(state))
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,7 +111,7 @@ def _body(post: str) -> str:
 
 
 def fit_bag(
-    bag: BagClassifier, tokenizer: Tokenizer, labelled: list[tuple[str, str]], labels: list[str], seed: int, epochs: int = 8
+    bag: BagClassifier, tokenizer: Tokenizer, labelled: list[tuple[str, str]], labels: list[str], seed: int, updates: int = 600
 ) -> None:
     """Train the label classifier in place; it is frozen again afterwards."""
     index = {label: i for i, label in enumerate(labels)}
@@ -121,7 +122,7 @@ def fit_bag(
     bag.requires_grad_(True)
     optimizer = torch.optim.Adam(bag.parameters(), lr=5e-3)
     rng = np.random.default_rng(seed)
-    for _ in range(epochs):
+    for _ in range(math.ceil(updates / math.ceil(len(rows) / 256))):
         order = rng.permutation(len(rows))
         for start in range(0, len(order), 256):
             part = [rows[i] for i in order[start : start + 256]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from transformers import PreTrainedConfig
 
 from attune.errors import MissingError, SettingsError, did_you_mean
 from attune.generate.decoding import Decoding
@@ -117,11 +118,11 @@ def load_recipe(system: str, variant: str | None = None, sets: list[str] | None 
 
 
 def _on(raw: dict[str, Any], variants: dict[str, Any], name: str, system: str) -> dict[str, Any]:
-    """The settings of a variant: on top of the base, or of the variant that it names with `on`."""
+    """The settings of a variant: on top of the base, or of the variant that it names with `from`."""
     if name not in variants:
         raise SettingsError(did_you_mean(name, [*variants, raw.get("variant", "paper")], f"variant of {system}"))
     own = dict(variants[name])
-    below = own.pop("on", None)
+    below = own.pop("from", None)
     return merge(_on(raw, variants, below, system) if below else raw, own)
 
 
@@ -140,10 +141,14 @@ def check(raw: dict[str, Any], source: str) -> Recipe:
     if recipe.system not in SYSTEMS:
         raise SettingsError(f"{source}: " + did_you_mean(recipe.system, SYSTEMS, "system"))
     config_class = SYSTEMS[recipe.system].config_class
-    known = [key for c in config_class.__mro__ if c.__module__.startswith("attune") for key in vars(c).get("__annotations__", {})]
-    for key in recipe.model:
-        if key not in known:
-            raise SettingsError(f"{source}: " + did_you_mean(key, set(known), "key of model:"))
+    kinds = _model_keys(config_class)
+    for key, value in recipe.model.items():
+        if key not in kinds:
+            raise SettingsError(f"{source}: " + did_you_mean(key, kinds, "key of model:"))
+        try:
+            TypeAdapter(kinds[key]).validate_python(value)
+        except ValidationError as error:
+            raise SettingsError(f"{source}: model.{key}: {error.errors()[0]['msg']}, not {value!r}") from None
     for key in recipe.decoding:
         if key not in Decoding.__dataclass_fields__:
             raise SettingsError(f"{source}: " + did_you_mean(key, Decoding.__dataclass_fields__, "key of decoding:"))
@@ -152,9 +157,19 @@ def check(raw: dict[str, Any], source: str) -> Recipe:
         recipe.decode()
     except SettingsError as error:
         raise SettingsError(f"{source}: {error}") from None
-    except Exception as error:
-        raise SettingsError(f"{source}: model: {' '.join(str(error).split())}") from None
     return recipe
+
+
+def _model_keys(config_class: Any) -> dict[str, Any]:
+    """The keys that a system's configuration class declares itself, with their types."""
+    found: dict[str, Any] = {}
+    for c in config_class.__mro__:
+        if issubclass(c, PreTrainedConfig) and c is not PreTrainedConfig:
+            own = {key: kind for key, kind in vars(c).get("__annotations__", {}).items() if key not in found}
+            found |= get_type_hints(type(c.__name__, (), {"__annotations__": own, "__module__": c.__module__}))
+        elif c is PreTrainedConfig:
+            break
+    return found
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -112,20 +112,22 @@ class Decoder(nn.Module):
 
 
 class Positions(nn.Module):
-    """Sinusoidal position signal, made as long as it needs to be."""
+    """Sinusoidal position signal, made when first needed and as long as it needs to be. It has no weights."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer("table", self._make(256), persistent=False)
+        self.table: Tensor | None = None
 
-    def _make(self, length: int) -> Tensor:
+    def _make(self, length: int, device: torch.device) -> Tensor:
         half = (self.d_model + 1) // 2
         rate = torch.exp(torch.arange(half) * (-math.log(10000.0) / max(half - 1, 1)))
         angle = torch.arange(length)[:, None] * rate[None]
-        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, : self.d_model].contiguous()
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, : self.d_model].contiguous().to(device)
 
-    def forward(self, length: int, offset: int = 0) -> Tensor:
-        if offset + length > self.table.shape[0]:
-            self.table = self._make(2 * (offset + length)).to(self.table)
-        return self.table[offset : offset + length]
+    def forward(self, length: int, device: torch.device, offset: int = 0) -> Tensor:
+        """[length, d_model] from position `offset` on."""
+        table = self.table
+        if table is None or table.device != device or offset + length > table.shape[0]:
+            self.table = table = self._make(max(256, 2 * (offset + length)), device)
+        return table[offset : offset + length]

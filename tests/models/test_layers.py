@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attune.models.layers import loss as loss_module
+from attune.models.layers.attention import Attention
+from attune.models.layers.bag import BagClassifier
+from attune.models.layers.blocks import Decoder, Encoder, Positions
+from attune.models.layers.loss import smoothed_nll
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("chunk", [1, 30, 10**6])
+def test_the_fused_loss_and_its_gradients_equal_torchs(
+    smoothing: float, biased: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "CHUNK", chunk)
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(7, 5).double().requires_grad_(), torch.randn(11, 5).double().requires_grad_()
+    bias = torch.randn(11).double().requires_grad_() if biased else None
+    gold = torch.randint(0, 11, (7,))
+    leaves = [leaf for leaf in (hidden, weight, bias) if leaf is not None]
+    ours, rows = smoothed_nll(hidden, weight, bias, gold, smoothing)
+    found = torch.autograd.grad(3 * ours, leaves)
+    logits = F.linear(hidden, weight, bias)
+    theirs = F.cross_entropy(logits, gold, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(rows, F.cross_entropy(logits, gold, reduction="none").detach())
+    for one, other in zip(found, torch.autograd.grad(3 * theirs, leaves), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_padding_changes_nothing_an_encoder_says_of_real_tokens() -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(2, 8, 2, 16).eval()
+    x = torch.randn(1, 4, 8)
+    padded = torch.cat([x, torch.randn(1, 3, 8)], 1)
+    real = torch.tensor([[True] * 4 + [False] * 3])
+    torch.testing.assert_close(encoder(padded, real)[:, :4], encoder(x, real[:, :4]))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_decoder_sees_no_later_token_and_its_cache_changes_nothing(norm: str) -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(2, 8, 2, 16, norm=norm).eval()  # type: ignore[arg-type]
+    memory, real = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    x = torch.randn(2, 6, 8)
+    whole = decoder(x, decoder.start(memory, real))
+    other = x.clone()
+    other[:, 4:] += 1
+    torch.testing.assert_close(decoder(other, decoder.start(memory, real))[:, :4], whole[:, :4])
+    cache = decoder.start(memory, real)
+    pieces = [decoder(part, cache) for part in x.split([1, 3, 2], 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), whole)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="divisible"):
+        Attention(10, 3)
+
+
+def test_positions_grow_when_a_context_is_long() -> None:
+    positions, cpu = Positions(6), torch.device("cpu")
+    first = positions(10, cpu).clone()
+    assert positions(1000, cpu).shape == (1000, 6)
+    torch.testing.assert_close(positions(10, cpu), first)
+    torch.testing.assert_close(positions(3, cpu, offset=900), positions(903, cpu)[900:])
+
+
+def test_the_bag_classifier_learns_and_hears_word_order() -> None:
+    torch.manual_seed(0)
+    bag = BagClassifier(words=6, buckets=64, size=8, labels=2)
+    ids, gold = torch.tensor([[4, 5, 0], [5, 4, 0]]), torch.tensor([0, 1])  # the same words in another order
+    optimizer = torch.optim.Adam(bag.parameters(), lr=0.1)
+    for _ in range(60):
+        optimizer.zero_grad()
+        F.cross_entropy(bag(ids, ids > 0), gold).backward()
+        optimizer.step()
+    assert bag(ids, ids > 0).argmax(-1).tolist() == [0, 1]
+    wider = F.pad(ids, (0, 4))
+    torch.testing.assert_close(bag(wider, wider > 0), bag(ids, ids > 0))

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attune.dialogue.types import Dialogue, Example, Turn
+from attune.errors import MissingError, SettingsError
+from attune.generate.systems import open_system
+from attune.models import SYSTEMS
+from attune.models.codec import EOS, PAD, UNK
+from attune.models.trunk import TrunkConfig
+from tests.systems import VARIANTS, small_system, test_examples, variant_id
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_the_probability_of_the_next_word_sums_to_one_and_its_log_is_the_nll(
+    variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue]
+) -> None:
+    name, settings = variant
+    system = small_system(name, dialogues, **settings)
+    items = system.codec.encode(test_examples(dialogues))
+    batch = system.codec.collate(items)
+    with torch.inference_mode():
+        read = system.model.encode(batch)
+        cache = system.model.start(read)
+        hidden = system.model.decode(batch["response"], cache)
+        columns = [system.model.scores(hidden[:, i], cache).log_softmax(-1) for i in range(hidden.shape[1])]
+        log_probs = torch.stack(columns, 1)
+        if settings.get("copy"):  # scores are already log-probabilities
+            raw = system.model.scores(hidden[:, 0], cache)
+            torch.testing.assert_close(raw.exp().sum(-1), torch.ones(len(raw)))
+        _, nll = system.model.token_nll(batch, read, 0.0)
+    wanted = batch["target"] != PAD
+    expected = -log_probs.gather(2, batch["target"][:, :, None]).squeeze(2)[wanted]
+    torch.testing.assert_close(nll, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_a_saved_system_opens_again_and_says_the_same(
+    variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue], tmp_path: Path
+) -> None:
+    name, settings = variant
+    system = small_system(name, dialogues, **settings)
+    system.model.save_pretrained(tmp_path)
+    system.codec.save(tmp_path)
+    again = open_system(tmp_path)
+    examples = test_examples(dialogues)
+    contexts = [example.context for example in examples]
+    decoding = system.decoding
+    assert again.reply(contexts, decoding=decoding) == system.reply(contexts, decoding=decoding)
+    np.testing.assert_allclose(
+        [one.nll for one in again.nll(examples)], [one.nll for one in system.nll(examples)], rtol=1e-5
+    )
+    assert again.capabilities == system.capabilities
+    if "perceive" in system.capabilities:
+        assert np.allclose(again.perceive(contexts).sum(1), 1, atol=1e-5)
+
+
+def test_every_variant_learns_a_handful_of_replies_by_heart(dialogues: list[Dialogue]) -> None:
+    for name, settings in VARIANTS:
+        system = small_system(name, dialogues, **{**settings, "dropout": 0.0, "encoder_layers": 1, "decoder_layers": 1})
+        items = system.codec.encode(test_examples(dialogues))
+        batch = system.codec.collate(items)
+        tokens = int((batch["target"] != PAD).sum())
+        optimizer = torch.optim.Adam([p for p in system.model.parameters() if p.requires_grad], lr=0.02)
+        first = None
+        for _ in range(60):
+            terms = system.model.losses(batch, tokens, len(items))
+            first = first or float(terms["nll"])
+            optimizer.zero_grad()
+            sum(term for term in terms.values() if term.requires_grad).backward()
+            optimizer.step()
+        last = float(system.model.losses(batch, tokens, len(items))["nll"])
+        assert last < 0.3 * first, f"{name} {settings}: {first} → {last}"
+
+
+def test_only_the_last_turns_and_tokens_of_a_long_context_are_read(dialogues: list[Dialogue]) -> None:
+    system = small_system("ed-generative", dialogues, context_turns=2, context_tokens=3)
+    long = dialogues[3].turns
+    ids = system.codec.encode_contexts([long, long[-2:]])
+    assert ids[0].context.tolist() == ids[1].context.tolist()
+    assert len(ids[0].context) == 1 + 3  # CLS
+
+
+def test_unknown_words_are_counted_in_bytes_and_rare_ones_are_hidden_half_of_the_time(dialogues: list[Dialogue]) -> None:
+    system = small_system("transformer", dialogues)
+    example = Example("x:2", dialogues[0].turns[:1], Turn("listener", "Ünheard congratulations"))
+    (item,) = system.codec.encode([example])
+    assert item.response.tolist()[0] == UNK
+    assert item.response.tolist()[-1] == EOS
+    assert item.hidden == len("ünheard".encode())
+    items = system.codec.encode(test_examples(dialogues)) * 40
+    batch = system.codec.collate(items, hide=0.5, rng=np.random.default_rng(0))
+    plain = system.codec.collate(items)
+    rare = torch.from_numpy(system.codec.rare)[plain["target"]]
+    assert 0.4 < (batch["target"][rare] == UNK).float().mean() < 0.6
+    assert (batch["target"][~rare] == plain["target"][~rare]).all()
+    shifted = batch["response"][:, 1:]
+    assert (shifted == batch["target"][:, :-1])[shifted != PAD].all(), "the decoder reads what it was asked to say"
+
+
+def test_prepended_labels_stand_right_after_cls(dialogues: list[Dialogue]) -> None:
+    plain = small_system("emoprepend", dialogues)
+    system = small_system("emoprepend", dialogues, prepend="emotion", prepend_k=2)
+    context = dialogues[1].turns[:1]
+    (without,), (with_labels,) = plain.codec.encode_contexts([context]), system.codec.encode_contexts([context])
+    words = [system.codec.tokenizer.id_to_token(i) for i in with_labels.context]
+    assert set(words[1:3]) < {"afraid", "grateful", "proud", "sad"}
+    assert len(with_labels.context) == len(without.context) + 2
+
+
+def test_contradicting_settings_are_refused_when_the_configuration_is_made() -> None:
+    for settings, word in [
+        ({"d_model": 10, "heads": 3}, "divisible"),
+        ({"dropout": 1.5}, "dropout"),
+        ({"prepend": "emotion", "ensemble": "topic"}, "one classifier"),
+    ]:
+        with pytest.raises(SettingsError, match=word):
+            TrunkConfig(**settings)
+
+
+def test_a_toy_system_is_one_class_and_one_registration(dialogues: list[Dialogue], monkeypatch: pytest.MonkeyPatch) -> None:
+    from attune.models.trunk import Trunk
+
+    monkeypatch.setitem(SYSTEMS._entries, "toy", "placeholder")  # taken away again after the test
+
+    class ToyConfig(TrunkConfig):
+        model_type = "attune-toy"
+
+    @SYSTEMS.register("toy")
+    class Toy(Trunk):
+        config_class = ToyConfig
+
+    assert SYSTEMS["toy"] is Toy
+    system = small_system("toy", dialogues)
+    assert len(system.reply([dialogues[0].turns[:1]])) == 1
+
+
+def test_a_folder_that_is_no_run_says_what_is_missing(tmp_path: Path, dialogues: list[Dialogue]) -> None:
+    with pytest.raises(MissingError, match=r"no run at .*config\.json"):
+        open_system(tmp_path)
+    with pytest.raises(MissingError, match="attune train transformer"):
+        open_system("transformer")
+    small_system("transformer", dialogues).model.save_pretrained(tmp_path)
+    with pytest.raises(MissingError, match=r"lacks tokenizer\.json"):
+        open_system(tmp_path)

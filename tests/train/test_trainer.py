@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from attune.errors import AttuneError, DataError
+from attune.generate.systems import open_system
+from attune.train.data import load_split
+from attune.train.recipes import load_recipe
+from attune.train.trainer import train
+
+SMALL = [
+    "text.vectors=null", "model.d_model=16", "model.ffn=16", "training.batch_size=8", "training.warmup=10",
+    "training.lr=0.3", "training.validate_every=12", "training.checkpoint_every=6", "training.epochs=6",
+    "training.min_steps=0", "training.patience=50",
+]  # fmt: skip
+
+
+def settings(*more: str) -> list[str]:
+    return [*SMALL, *more]
+
+
+def test_training_learns_and_leaves_a_run_that_opens(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    summary = train(load_recipe("emoprepend", None, settings("training.tensorboard=true")), corpus, run)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    valid = [row for row in rows if row["split"] == "valid"]
+    assert valid[-1]["ppl"] < 0.7 * valid[0]["ppl"]
+    assert summary["best_valid_ppl"] == pytest.approx(min(row["ppl"] for row in valid), rel=1e-5)
+    assert {file.name for file in run.iterdir()} == {
+        "config.json", "config.yaml", "metrics.jsonl", "model.safetensors", "summary.json", "tensorboard", "tokenizer.json"
+    }  # fmt: skip
+    system = open_system(run)
+    context = load_split(corpus, "test")[0].turns[:1]
+    assert system.reply([context])[0].text
+    assert system.perceive([context]).shape == (1, 32)
+    before = (run / "model.safetensors").stat().st_mtime_ns
+    assert train(load_recipe("emoprepend", None, settings("training.tensorboard=true")), corpus, run) == summary
+    assert (run / "model.safetensors").stat().st_mtime_ns == before, "a finished run is left as it is"
+
+
+@pytest.mark.parametrize("variant", ["prepend-1", "ensemble"])
+def test_prepend_and_ensemble_train_their_classifier_on_situations(variant: str, corpus: Path, tmp_path: Path) -> None:
+    recipe = load_recipe("emoprepend", variant, settings("training.epochs=1", "model.bag_buckets=64", "model.bag_size=8"))
+    train(recipe, corpus, tmp_path / "run")
+    system = open_system(tmp_path / "run")
+    assert system.model.config.bag_labels == ["afraid", "grateful", "proud", "sad"]  # type: ignore[attr-defined]
+    examples = [dialogue.turns[:1] for dialogue in load_split(corpus, "test")]
+    if variant == "prepend-1":
+        fronts = [system.codec.words(item.context[1:2]) for item in system.codec.encode_contexts(examples)]  # type: ignore[attr-defined]
+        gold = [[dialogue.emotion] for dialogue in load_split(corpus, "test")]
+        assert sum(a == b for a, b in zip(fronts, gold, strict=True)) >= 0.9 * len(gold)
+
+
+def command(corpus: Path, run: Path, *more: str) -> list[str]:
+    sets = [word for item in settings("model.dropout=0.1", "training.epochs=10") for word in ("--set", item)]
+    return ["train", "transformer", "--data", str(corpus), "--out", str(run), *sets, *more]
+
+
+@pytest.mark.slow
+def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(corpus: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    attune = [sys.executable, "-m", "attune.cli.main"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*attune, *command(corpus, whole)], check=True, env=env)
+    for _ in range(2):  # killed twice, at whatever step it is at
+        process = subprocess.Popen([*attune, *command(corpus, killed)], env=env, stderr=subprocess.DEVNULL)
+        seen = (killed / "checkpoint" / "progress.json").stat().st_mtime_ns if (killed / "checkpoint").exists() else 0
+        limit = time.time() + 120
+        while process.poll() is None and time.time() < limit:
+            file = killed / "checkpoint" / "progress.json"
+            if file.exists() and file.stat().st_mtime_ns != seen:
+                break
+            time.sleep(0.005)
+        assert process.poll() is None, "the run must still be going on when it is killed"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert (killed / "checkpoint").is_dir()
+    assert not (killed / "summary.json").exists()
+    subprocess.run([*attune, *command(corpus, killed)], check=True, env=env)
+    one, other = load_file(whole / "model.safetensors"), load_file(killed / "model.safetensors")
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+    rows = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (whole, killed)]
+    for row in (*rows[0], *rows[1]):
+        for timing in ("seconds", "examples_per_second"):
+            row.pop(timing, None)
+    assert rows[0] == rows[1], "the record of a resumed run is that of an uninterrupted one"
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_loss_curve_of_one(corpus: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    curves = []
+    for count in (1, 2):
+        launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(count)]
+        launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "29577"]
+        run = tmp_path / f"run{count}"
+        arguments = command(corpus, run, "--set", "model.dropout=0.0", "--set", "training.epochs=4")
+        subprocess.run([*launch, "-m", "attune.cli.main", *arguments], check=True, env=env, timeout=240)
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        curves.append([row["ppl"] for row in rows if row["split"] == "valid"])
+    assert len(curves[0]) >= 3
+    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
+
+
+def test_a_run_folder_is_never_overwritten_by_other_settings(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(load_recipe("transformer", None, settings("training.epochs=1")), corpus, run)
+    other = load_recipe("transformer", None, settings("training.epochs=1", "training.seed=1"))
+    with pytest.raises(AttuneError, match="other settings"):
+        train(other, corpus, run)
+    train(other, corpus, run, fresh=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    for fresh in (False, True):
+        with pytest.raises(AttuneError, match="not empty"):
+            train(other, corpus, tmp_path / "mine", fresh=fresh)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AttuneError, match="is a file"):
+        train(other, corpus, tmp_path / "file")
+
+
+def test_a_split_without_dialogues_or_examples_is_an_error(corpus: Path, tmp_path: Path) -> None:
+    lonely = {"id": "a", "turns": [{"role": "speaker", "text": "hello"}]}
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.jsonl").write_text(json.dumps(lonely) + "\n")
+    with pytest.raises(DataError, match="makes no example"):
+        train(load_recipe("transformer", None, settings()), tmp_path, tmp_path / "run")
+
+
+def test_a_damaged_checkpoint_is_reported_and_fresh_starts_anew(corpus: Path, tmp_path: Path) -> None:
+    recipe, run = load_recipe("transformer", None, settings("training.epochs=1")), tmp_path / "run"
+    train(recipe, corpus, run)
+    (run / "summary.json").unlink()
+    (run / "checkpoint").mkdir()
+    (run / "checkpoint" / "model.safetensors").write_bytes(b"\x00" * 64)
+    with pytest.raises(DataError, match="--fresh"):
+        train(recipe, corpus, run)
+    train(recipe, corpus, run, fresh=True)
