@@ -107,7 +107,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 def measure(
     outputs: Outputs, names: Iterable[str] | None = None, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[dict[str, Score], list[str]]:
-    """Scores of all metrics (or of those named), and a note for each that could not be computed.
+    """Scores of all metrics (or of those named), and notes on those that could not be computed.
 
     >>> from attune.evaluate.outputs import Item
     >>> scores, notes = measure(Outputs([Item(prediction="oh no !"), Item(prediction="oh !")]), ["dist_1", "ppl_token"])
@@ -115,7 +115,7 @@ def measure(
     (60.0, None, ["ppl_token: 2 of 2 items have no 'nll'"])
     """
     scores: dict[str, Score] = {}
-    notes: list[str] = []
+    absent: dict[str, list[str]] = {}  # why → the metrics that it concerns
     summed: list[tuple[Summed, np.ndarray]] = []
     for name in in_order(METRICS if names is None else names):
         metric = METRICS[name]
@@ -130,9 +130,9 @@ def measure(
             except AttuneError as error:  # a part or package that is not there
                 why = str(error)
         if why:
-            notes.append(f"{name}: {why}")
+            absent.setdefault(why, []).append(name)
     if summed:
         found = bootstrap([table for _, table in summed], [metric.combine for metric, _ in summed], resamples, seed)
         for (metric, _), score in zip(summed, found, strict=True):
             scores[metric.name] = replace(score, signature=metric.signature(outputs) if metric.signature else None)
-    return scores, notes
+    return scores, [f"{', '.join(concerned)}: {why}" for why, concerned in absent.items()]

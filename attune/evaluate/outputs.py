@@ -158,8 +158,8 @@ def join(items: Sequence[Item], corpus: str | Path) -> Joined:
         raw, emotion = found[item.id]
         reference = item.reference if item.reference is not None else normal_form(raw)
         joined.append(replace(item, reference=reference, raw_reference=raw, emotion=item.emotion or emotion))
-    protocols = [name for name, ids in asked.items() if ids == wanted]
-    return Joined(joined, "+".join(used), protocols[0] if protocols else None)
+    whole = [name for name in ("listener-turns", *asked) if asked[name] == wanted]
+    return Joined(joined, "+".join(used), whole[0] if whole else None)
 
 
 def training_responses(corpus: str | Path) -> frozenset[str] | None:

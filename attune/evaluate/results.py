@@ -197,7 +197,7 @@ def _run(name: str, one: Scores) -> str:
             )
             lines.append([METRICS[metric].title, cell(Score(score.value), digits), bounds])
     table = Table(["metric", "value", "95 % interval"], lines)
-    variant = f" --variant {one.variant}" if one.variant else ""
+    variant = f" --variant {one.variant}" if one.variant not in (None, "paper") else ""
     protocol = f" --protocol {one.protocol}" if one.protocol != "listener-turns" else ""
     return (
         f"### {name}\n\n`{one.signature}`\n\n{table.markdown()}"

@@ -143,10 +143,12 @@ def comparison(
 
 
 def run_table(scores: Scores) -> Table:
-    """One run, one line a metric."""
+    """One run, one line for each metric that could be computed; the notes say why the others could not."""
     rows = []
     for name in in_order(scores.metrics):
         metric, score = METRICS[name], scores.metrics[name]
+        if score.value is None:
+            continue
         low, high = (cell(Score(x), metric.digits) for x in (score.low, score.high))
         rows.append([name, cell(Score(score.value), metric.digits), low, high, metric.about])
     return Table(["metric", "value", "low", "high", "what it is"], rows, [str(scores.signature), *scores.notes])
@@ -155,7 +157,7 @@ def run_table(scores: Scores) -> Table:
 def _best(group: Sequence[Scores], name: str) -> float | None:
     values = [value for one in group if (value := one.value(name)) is not None]
     better = METRICS[name].better
-    if len(values) < 2 or better == "neither":
+    if len(set(values)) < 2 or better == "neither":
         return None
     return max(values) if better == "higher" else min(values)
 
