@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
@@ -48,7 +49,7 @@ def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim
         if optimizer is not None:
             _restore(optimizer, load_file(folder / "optimizer.safetensors"))
         return Progress(**json.loads((folder / "progress.json").read_text()))
-    except (OSError, ValueError, RuntimeError, TypeError) as error:
+    except (OSError, ValueError, RuntimeError, TypeError, SafetensorError) as error:
         raise DataError(f"{folder}: not a checkpoint of this run ({error}); --fresh starts anew") from None
 
 

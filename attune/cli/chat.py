@@ -1,0 +1,73 @@
+"""`attune chat`: talk with a system in the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+HELP = "/new starts another conversation, /quit ends, /help shows this."
+
+
+def main(
+    system: Annotated[str, typer.Option(help="A run folder; default: the system that comes with Attune.")] = "default",
+    plain: Annotated[bool, typer.Option(help="Read lines, print replies, nothing else (for pipes).")] = False,
+) -> None:
+    """Talk. Tell what happened to you; the system answers, and shows beside it what it thinks you feel."""
+    console = Console(stderr=plain, highlight=False)
+    plain = plain or not sys.stdin.isatty()
+    if not plain:
+        with console.status("Waking up …"):
+            agent = _load(system)
+        console.print(
+            f"[bold]Attune[/] ({escape(agent.system.name)}). It is a machine and can be wrong; in danger, call for help "
+            f"where you live.\n[dim]{HELP}[/]"
+        )
+    else:
+        agent = _load(system)
+    from attune.errors import DataError
+
+    turns: list[str] = []
+    while True:
+        try:
+            text = (sys.stdin.readline() if plain else _ask()).removesuffix("\n")
+        except (EOFError, KeyboardInterrupt):
+            break
+        if plain and not text:
+            break
+        if not text.strip():
+            continue
+        if text.startswith("/"):
+            if text in ("/quit", "/exit"):
+                break
+            if text == "/new":
+                turns = []
+            console.print(f"[dim]{HELP if text != '/new' else 'A new conversation.'}[/]")
+            continue
+        try:
+            reply = agent.reply([*turns, text])
+        except DataError as error:
+            console.print(f"[red]{escape(str(error))}[/]")
+            continue
+        turns += [text, reply.text]
+        if plain:
+            print(reply.text, flush=True)
+            continue
+        felt = "  ".join(f"{name} {share:.0%}" for name, share in list(reply.emotions.items())[:3])
+        console.print(f"[cyan]{escape(reply.text)}[/]" + (f"   [dim]{felt}[/]" if felt else ""))
+
+
+def _ask() -> str:
+    import readline  # noqa: F401  arrows and history for input()
+
+    return input("you: " if os.environ.get("NO_COLOR") else "\001\033[1m\002you:\001\033[0m\002 ")
+
+
+def _load(system: str):  # type: ignore[no-untyped-def]  # torch is imported only now
+    from attune.respond.agent import load
+
+    return load(system)

@@ -1,0 +1,1 @@
+"""The agent that people talk with."""
