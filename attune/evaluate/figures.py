@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,15 @@ def intervals(scores: Sequence[Scores], metrics: Sequence[str] = PLOTTED) -> str
     shown = [name for name in metrics if any(one.value(name) is not None for one in scores)]
     if not shown:
         return ""
-    pyplot = _pyplot()
     columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
-    figure, axes = pyplot.subplots(
-        lines, columns, figsize=(3.6 * columns, lines * (0.9 + 0.32 * len(scores))), sharey=True, squeeze=False
-    )
+    with _drawing("intervals", (3.6 * columns, lines * (0.9 + 0.32 * len(scores)))) as (figure, svg):
+        axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
+        _panels(axes, scores, shown)
+    return svg[0]
+
+
+def _panels(axes: Any, scores: Sequence[Scores], shown: Sequence[str]) -> None:
     for axis, name in zip(axes.flat, shown, strict=False):
         for y, one in enumerate(reversed(scores)):
             score = one.metrics.get(name)
@@ -43,35 +47,33 @@ def intervals(scores: Sequence[Scores], metrics: Sequence[str] = PLOTTED) -> str
         axis.grid(axis="x", color=FAINT, linewidth=0.8)
         axis.set_axisbelow(True)
         axis.tick_params(length=0)
+        axis.locator_params(axis="x", nbins=4)
         for side in ("top", "right", "left"):
             axis.spines[side].set_visible(False)
         axis.spines["bottom"].set_color(FAINT)
     for axis in list(axes.flat)[len(shown) :]:
         axis.set_visible(False)
-    figure.tight_layout()
-    return _svg(figure, "intervals")
 
 
 def confusion(one: Scores) -> str:
     """A run's confusion matrix, each gold emotion's row as shares; positive emotions first."""
     if one.confusion is None:
         return ""
-    pyplot = _pyplot()
     order = sorted(range(len(EMOTIONS)), key=lambda i: (polarity(EMOTIONS[i]) == "negative", EMOTIONS[i]))
     counts = np.array(one.confusion, dtype=float)[np.ix_(order, order)]
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     names = [EMOTIONS[i] for i in order]
-    figure, axis = pyplot.subplots(figsize=(7.6, 7.2))
-    axis.imshow(shares, cmap="PuBu", vmin=0, vmax=max(0.5, float(shares.max())), interpolation="nearest")
-    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6.5)
-    axis.set_yticks(range(len(names)), names, fontsize=6.5)
-    axis.set_xlabel("predicted")
-    axis.set_ylabel("gold")
-    axis.tick_params(length=0)
-    for side in axis.spines.values():
-        side.set_color(FAINT)
-    figure.tight_layout()
-    return _svg(figure, f"confusion {one.title}")
+    with _drawing(f"confusion {one.title}", (7.6, 7.2)) as (figure, svg):
+        axis = figure.subplots()
+        axis.imshow(shares, cmap="PuBu", vmin=0, vmax=max(0.5, float(shares.max())), interpolation="nearest")
+        axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6.5)
+        axis.set_yticks(range(len(names)), names, fontsize=6.5)
+        axis.set_xlabel("predicted")
+        axis.set_ylabel("gold")
+        axis.tick_params(length=0)
+        for side in axis.spines.values():
+            side.set_color(FAINT)
+    return svg[0]
 
 
 def confused_pairs(one: Scores, most: int = 5) -> list[tuple[str, str, int]]:
@@ -85,35 +87,29 @@ def confused_pairs(one: Scores, most: int = 5) -> list[tuple[str, str, int]]:
     return [(EMOTIONS[i], EMOTIONS[j], int(counts[i, j])) for i, j in pairs if counts[i, j]]
 
 
-def _pyplot() -> Any:
+_LOOK: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 8,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def _drawing(salt: str, size: tuple[float, float]) -> Iterator[tuple[Any, list[str]]]:
+    """A figure to draw on, and a list that then holds it as an <svg> element; the same scores always give the same text."""
     try:
         import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingError("figures need matplotlib: pip install 'attune-dialogue[train]'") from None
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {
-            "font.family": "sans-serif",
-            "font.size": 8,
-            "svg.fonttype": "none",
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-        }
-    )
-    return pyplot
-
-
-def _svg(figure: Any, salt: str) -> str:
-    """The figure as an <svg> element; the same scores always give the same text."""
-    import matplotlib
-    from matplotlib import pyplot
-
-    with matplotlib.rc_context({"svg.hashsalt": salt}):
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
-    pyplot.close(figure)
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    with matplotlib.rc_context({**_LOOK, "svg.hashsalt": salt}):
+        figure, drawn = Figure(figsize=size), io.StringIO()
+        svg: list[str] = []
+        yield figure, svg
+        figure.tight_layout()
+        figure.savefig(drawn, format="svg", metadata={"Date": None}, transparent=True)
+    svg.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
