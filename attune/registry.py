@@ -23,7 +23,6 @@ from typing import Generic, TypeVar
 
 from attune.errors import SettingsError, did_you_mean
 
-
 T = TypeVar("T")
 
 

@@ -35,7 +35,10 @@ def ed_dir() -> Path:
 def dialogues() -> list[Dialogue]:
     """Four small dialogues of our own, in the shape of EmpatheticDialogues."""
     said = [
-        ("proud", ["I finally got the job!", "Congratulations! What will you do there?", "I'll teach maths.", "Lovely!"]),
+        (
+            "proud",
+            ["I finally got the job!", "Congratulations! What will you do there?", "I'll teach maths.", "Lovely!"],
+        ),
         ("sad", ["My old dog died on Monday.", "I'm so sorry. How old was she?"]),
         ("afraid", ["I hear steps upstairs, but I'm alone.", "Oh no! Can you call someone?", "My sister is coming."]),
         (
@@ -57,7 +60,11 @@ def dialogues() -> list[Dialogue]:
 FEELINGS = {
     "proud": ("I won the {} race today!", "Congratulations! You must be proud.", "I am, I trained for {} weeks."),
     "sad": ("My {} died last night.", "I am so sorry to hear that.", "Thank you. It was {} years old."),
-    "afraid": ("There was a {} in the dark street.", "Oh no, that sounds scary. Are you safe?", "I ran for {} minutes."),
+    "afraid": (
+        "There was a {} in the dark street.",
+        "Oh no, that sounds scary. Are you safe?",
+        "I ran for {} minutes.",
+    ),
     "grateful": ("My neighbour fixed my {} for free.", "How kind of them!", "It would have cost {} pounds."),
 }
 THINGS = ("dog", "cat", "bike", "car", "horse", "boat", "piano", "roof", "radio", "parrot")
@@ -71,7 +78,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = []
         for i in range(count):
             emotion = list(FEELINGS)[i % len(FEELINGS)]
-            texts = [*(text.format(THINGS[(i * 7) % 10 if "weeks" not in text else 3]) for text in FEELINGS[emotion][:2])]
+            texts = [
+                *(text.format(THINGS[(i * 7) % 10 if "weeks" not in text else 3]) for text in FEELINGS[emotion][:2])
+            ]
             texts += [FEELINGS[emotion][2].format(i % 9 + 2), "That is something."]
             turns = [{"role": ("speaker", "listener")[j % 2], "text": text} for j, text in enumerate(texts)]
             rows.append({"id": f"{split}{i}", "emotion": emotion, "situation": texts[0], "turns": turns})

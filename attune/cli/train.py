@@ -10,7 +10,9 @@ import typer
 
 def main(
     system: Annotated[str, typer.Argument(help="A system (see `attune ls systems`) or a recipe file.")],
-    data: Annotated[Path | None, typer.Option(help="Corpus folder; default: EmpatheticDialogues below ATTUNE_DATA.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Corpus folder; default: EmpatheticDialogues below ATTUNE_DATA.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/SYSTEM-VARIANT.")] = None,
     variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as `tuned`.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Override a key: section.key=value.")] = None,

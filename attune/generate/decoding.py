@@ -118,7 +118,14 @@ class _Step:
     """Scores of the next token for every live row, with what is never allowed taken out."""
 
     def __init__(
-        self, model: Decodable, read: Any, decoding: Decoding, bos: int, eos: int, forbidden: Sequence[int], cached: bool
+        self,
+        model: Decodable,
+        read: Any,
+        decoding: Decoding,
+        bos: int,
+        eos: int,
+        forbidden: Sequence[int],
+        cached: bool,
     ):
         self.model, self.decoding, self.eos, self.cached = model, decoding, eos, cached
         self.forbidden = list(forbidden)
@@ -249,4 +256,6 @@ def _beam(step: _Step, decoding: Decoding, rows: int, eos: int) -> list[list[int
         step.keep((base + origin)[going].flatten())
         step.append(chosen[going].flatten())
         live = live[going]
-    return [max((item for done in groups_done for item in done), key=lambda item: item[0])[1] for groups_done in finished]
+    return [
+        max((item for done in groups_done for item in done), key=lambda item: item[0])[1] for groups_done in finished
+    ]

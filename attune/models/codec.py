@@ -112,7 +112,7 @@ class WordCodec:
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """Ids of a reply as normal-form tokens, without the specials."""
-        return [self.tokenizer.id_to_token(i) for i in ids if i >= len(SPECIALS)]
+        return [str(self.tokenizer.id_to_token(i)) for i in ids if i >= len(SPECIALS)]
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(str(folder / "tokenizer.json"))

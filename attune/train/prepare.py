@@ -81,7 +81,9 @@ def situations(train: Sequence[Dialogue]) -> list[tuple[str, str]]:
     """(situation, emotion) of the training dialogues: what seed 003's emotion classifier learns from."""
     found = [(d.situation, d.emotion) for d in train if d.situation and d.emotion in EMOTIONS]
     if not found:
-        raise DataError("prepend: emotion needs training dialogues with a situation and an emotion; this corpus has none")
+        raise DataError(
+            "prepend: emotion needs training dialogues with a situation and an emotion; this corpus has none"
+        )
     return [(text, str(label)) for text, label in found]
 
 
@@ -111,12 +113,20 @@ def _body(post: str) -> str:
 
 
 def fit_bag(
-    bag: BagClassifier, tokenizer: Tokenizer, labelled: list[tuple[str, str]], labels: list[str], seed: int, updates: int = 600
+    bag: BagClassifier,
+    tokenizer: Tokenizer,
+    labelled: list[tuple[str, str]],
+    labels: list[str],
+    seed: int,
+    updates: int = 600,
 ) -> None:
     """Train the label classifier in place; it is frozen again afterwards."""
     index = {label: i for i, label in enumerate(labels)}
     rows = [
-        (np.array([i if (i := tokenizer.token_to_id(w)) is not None else UNK for w in normalise(text)] or [UNK]), index[label])
+        (
+            np.array([i if (i := tokenizer.token_to_id(w)) is not None else UNK for w in normalise(text)] or [UNK]),
+            index[label],
+        )
         for text, label in labelled
     ]
     bag.requires_grad_(True)

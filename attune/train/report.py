@@ -40,7 +40,9 @@ class Reporter:
         if self.main:
             kept = []
             if self.file.is_file():  # a resumed run forgets what came after its checkpoint
-                kept = [line for line in self.file.read_text().splitlines() if json.loads(line)["step"] <= progress.step]
+                kept = [
+                    line for line in self.file.read_text().splitlines() if json.loads(line)["step"] <= progress.step
+                ]
             self.file.write_text("".join(line + "\n" for line in kept))
             if self.trainer.settings.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter

@@ -126,7 +126,12 @@ class Trainer:
         self.trained = stage.parameters(self.bare)
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         self.optimizer = kind(
-            self.trained, lr=1e-9, betas=settings.betas, eps=settings.eps, weight_decay=settings.weight_decay, fused=True
+            self.trained,
+            lr=1e-9,
+            betas=settings.betas,
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
         if resume:
             load_checkpoint(self.checkpoint, self.bare, self.optimizer)

@@ -108,7 +108,9 @@ def test_groups_without_a_penalty_are_plain_beams_and_with_one_they_differ() -> 
     spy = chain(7)
     original = spy.decode
     spy.decode = lambda ids, cache: (chosen.append(ids), original(ids, cache))[1]  # type: ignore[method-assign]
-    decode(spy, read, Decoding("diverse-beam", max_steps=4, beams=2, groups=2, diversity=1e4), bos=0, eos=1, forbidden=[0])
+    decode(
+        spy, read, Decoding("diverse-beam", max_steps=4, beams=2, groups=2, diversity=1e4), bos=0, eos=1, forbidden=[0]
+    )
     assert chosen[1][0] != chosen[1][1], "a large penalty must keep the second group from the first one's token"
 
 

@@ -86,7 +86,9 @@ def test_only_the_last_turns_and_tokens_of_a_long_context_are_read(dialogues: li
     assert len(ids[0].context) == 1 + 3  # CLS
 
 
-def test_unknown_words_are_counted_in_bytes_and_rare_ones_are_hidden_half_of_the_time(dialogues: list[Dialogue]) -> None:
+def test_unknown_words_are_counted_in_bytes_and_rare_ones_are_hidden_half_of_the_time(
+    dialogues: list[Dialogue],
+) -> None:
     system = small_system("transformer", dialogues)
     example = Example("x:2", dialogues[0].turns[:1], Turn("listener", "Ünheard congratulations"))
     (item,) = system.codec.encode([example])
@@ -123,7 +125,9 @@ def test_contradicting_settings_are_refused_when_the_configuration_is_made() -> 
             TrunkConfig(**settings)
 
 
-def test_a_toy_system_is_one_class_and_one_registration(dialogues: list[Dialogue], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toy_system_is_one_class_and_one_registration(
+    dialogues: list[Dialogue], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from attune.models.trunk import Trunk
 
     monkeypatch.setitem(SYSTEMS._entries, "toy", "placeholder")  # taken away again after the test

@@ -50,7 +50,9 @@ def test_training_learns_and_leaves_a_run_that_opens(corpus: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("variant", ["prepend-1", "ensemble"])
 def test_prepend_and_ensemble_train_their_classifier_on_situations(variant: str, corpus: Path, tmp_path: Path) -> None:
-    recipe = load_recipe("emoprepend", variant, settings("training.epochs=1", "model.bag_buckets=64", "model.bag_size=8"))
+    recipe = load_recipe(
+        "emoprepend", variant, settings("training.epochs=1", "model.bag_buckets=64", "model.bag_size=8")
+    )
     train(recipe, corpus, tmp_path / "run")
     system = open_system(tmp_path / "run")
     assert system.model.config.bag_labels == ["afraid", "grateful", "proud", "sad"]  # type: ignore[attr-defined]
@@ -104,7 +106,16 @@ def test_two_processes_give_the_loss_curve_of_one(corpus: Path, tmp_path: Path) 
     curves = []
     for count in (1, 2):
         launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(count)]
-        launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "29577"]
+        launch += [
+            "--num_machines",
+            "1",
+            "--mixed_precision",
+            "no",
+            "--dynamo_backend",
+            "no",
+            "--main_process_port",
+            "29577",
+        ]
         run = tmp_path / f"run{count}"
         arguments = command(corpus, run, "--set", "model.dropout=0.0", "--set", "training.epochs=4")
         subprocess.run([*launch, "-m", "attune.cli.main", *arguments], check=True, env=env, timeout=240)

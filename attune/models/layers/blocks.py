@@ -99,6 +99,7 @@ class Decoder(nn.Module):
     def start(self, memory: Tensor, real: Tensor) -> Cache:
         cache: Cache = {"memory_mask": real}
         for i, layer in enumerate(self.layers):
+            assert isinstance(layer, DecoderLayer)
             cache[f"{i}.cross_key"], cache[f"{i}.cross_value"] = layer.cross.keys_values(memory)
         return cache
 

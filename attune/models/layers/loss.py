@@ -51,7 +51,7 @@ class _SmoothedNll(torch.autograd.Function):
             if d_bias is not None:
                 d_bias += probs.sum(0)
                 d_bias.index_add_(0, gold, torch.ones_like(here), alpha=smoothing - 1)
-        if need and smoothing:
+        if smoothing and d_hidden is not None and d_weight is not None:
             d_hidden -= smoothing * mean_row
             d_weight -= smoothing / words * hidden.sum(0)
             if d_bias is not None:
@@ -61,7 +61,7 @@ class _SmoothedNll(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight, d_bias = ctx.grads
         del ctx.grads
         return d_hidden.mul_(d_loss), d_weight.mul_(d_loss), None if d_bias is None else d_bias.mul_(d_loss), None, None
