@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from attune.dialogue.protocols import PROTOCOLS
 from attune.dialogue.protocols import examples as make_examples
@@ -61,7 +63,7 @@ def evaluate(
     asked = list(make_examples(read(corpus, split=split), protocol))
     if not asked:
         raise DataError(f"{corpus}: its split '{split}' has no example by the protocol '{protocol}'")
-    signature = _signature(system, asked, protocol, split, seed)
+    signature = _signature(system, config, asked, protocol, split, seed)
     usual = {None, "paper", "listener-turns", "test"}
     name = "-".join([system.name, *(part for part in (variant, protocol, split) if part and part not in usual)])
     partial = Path(results) / f".{name}.partial.jsonl"
@@ -147,23 +149,39 @@ def _collected(path: Path) -> tuple[str | None, list[Item]]:
     return json.loads(whole[0]), [Item(**json.loads(text)) for text in whole[1:]]
 
 
-def _signature(system: System, examples: Sequence[Example], protocol: str, split: str, seed: int) -> Signature:
-    """Text form and vocabulary are attributes that a system with `nll` has; a word-level one also has a `tokenizer`."""
-    tokenizer = getattr(system, "tokenizer", None)
-    text = getattr(system, "text_form", "as-given")
+def _signature(
+    system: System, config: str, examples: Sequence[Example], protocol: str, split: str, seed: int
+) -> Signature:
+    text, vocabulary, tokenizer = _vocabulary(system, config)
     oov = None
-    if tokenizer is not None and text == "normal-form":
+    if tokenizer is not None:
         oov = round(100 * oov_rate(tokenizer, (normalise(example.response.text) for example in examples)), 3)
     return Signature(
         protocol=str(PROTOCOLS[protocol]),
         split=split,
         n=len(examples),
         text=text,
-        vocabulary=getattr(system, "vocabulary", "?"),
+        vocabulary=vocabulary,
         oov=oov,
         decoding=str(system.decoding) if "reply" in system.capabilities else "none",
         seed=seed,
     )
+
+
+def _vocabulary(system: System, config: str) -> tuple[str, str, Tokenizer | None]:
+    """What a system's likelihood is of, over which vocabulary, and the tokenizer if it is one of normal-form words.
+
+    A system may say so itself (`text_form`, `vocabulary`); otherwise the word-level tokenizer of its run does.
+    """
+    if hasattr(system, "text_form"):
+        return system.text_form, getattr(system, "vocabulary", "?"), None
+    file = system.path / "tokenizer.json" if system.path is not None else None
+    if "nll" in system.capabilities and file is not None and file.is_file():
+        tokenizer = Tokenizer.from_file(str(file))
+        if isinstance(tokenizer.model, WordLevel):
+            name = ((yaml.safe_load(config) or {}).get("text") or {}).get("vocabulary", "train")
+            return "normal-form", f"{name}-{tokenizer.get_vocab_size()}", tokenizer
+    return "as-given", "?", None
 
 
 def _stamp(system: System, signature: Signature) -> str:
@@ -175,7 +193,6 @@ def _stamp(system: System, signature: Signature) -> str:
 
 def _config(system: System) -> str:
     """The run's own configuration, or the system's name where there is no run."""
-    for name in (CONFIG, "recipe.yaml"):
-        if system.path is not None and (system.path / name).is_file():
-            return (system.path / name).read_text(encoding="utf-8")
+    if system.path is not None and (system.path / CONFIG).is_file():
+        return (system.path / CONFIG).read_text(encoding="utf-8")
     return str(yaml.safe_dump({"system": system.name}))

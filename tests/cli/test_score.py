@@ -1,4 +1,4 @@
-"""`attune score`, `compare`, `results`: what a person types and what they get."""
+"""`attune score`, `evaluate`, `audit`, `compare`, `results`: what a person types and what they get."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from attune.cli.main import run
+from attune.dialogue.types import Dialogue
+from tests.systems import small_system
 
 FIXED = ("n", "dist_1", "dist_2", "dist_1_at_1000", "dist_2_at_1000", "avg_bleu", "emotion_accuracy", "signature")
 
@@ -141,3 +143,78 @@ def test_an_unwritable_page_is_one_line(attune: Any, tmp_path: Path) -> None:
     assert code == 2
     assert err.startswith("attune: error: cannot write file/RESULTS.md")
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def corpus(dialogues: list[Dialogue], tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for split in ("train", "test"):
+        lines = [
+            {"id": d.id, "emotion": d.emotion, "turns": [{"role": t.role, "text": t.text} for t in d.turns]}
+            for d in dialogues
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def trained(dialogues: list[Dialogue], tmp_path: Path) -> Path:
+    """A run folder as training leaves it."""
+    system = small_system("emoprepend", dialogues)
+    system.model.save_pretrained(tmp_path / "run")
+    system.codec.save(tmp_path / "run")
+    (tmp_path / "run/config.yaml").write_text("system: emoprepend\nvariant: tuned\ndecoding: {max_steps: 5}\n")
+    return tmp_path / "run"
+
+
+def test_a_run_is_evaluated_compared_and_scored_again(attune: Any, trained: Path, corpus: Path, tmp_path: Path) -> None:
+    code, out, err = attune("evaluate", "run", "--data", "corpus", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["n"] == 7
+    assert "text:normal-form|vocabulary:train-" in told["signature"]
+    assert "|oov:0.0|decoding:greedy(max_steps=5)|" in told["signature"]
+    code, again, _ = attune("score", "results/emoprepend-tuned/outputs.jsonl.gz", "--data", "corpus", "--json")
+    assert code == 0
+    assert json.loads(again) == told
+    code, out, _ = attune("compare", "run", "results/emoprepend-tuned", "--out", "page.md")
+    assert code == 0
+    assert (tmp_path / "page.md").read_text().count("| emoprepend-tuned |") == 2
+    assert attune("results")[0] == 0
+    assert "**emoprepend-tuned**" in (tmp_path / "docs/RESULTS.md").read_text()
+
+
+def test_an_audit_ends_with_one_where_there_is_a_leak(
+    attune: Any, trained: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = attune("audit", "run", "--data", "corpus")
+    assert code == 0, err
+    assert out.endswith("emoprepend: no leak in 3 examples\n")
+
+    from attune.generate import systems
+
+    def leaking(folder: str) -> Any:
+        system = opened(folder)
+        honest = system.nll
+        monkeypatch.setattr(system, "nll", lambda examples: [
+            found._replace(nll=found.nll + len(example.emotion or "")) for found, example in zip(honest(examples), examples, strict=True)
+        ])  # fmt: skip
+        return system
+
+    opened = systems.open_system
+    monkeypatch.setattr(systems, "open_system", leaking)
+    code, out, _ = attune("audit", "run", "--data", "corpus", "--json")
+    told = json.loads(out)
+    assert code == 1
+    assert told["passed"] is False
+    assert {check["name"] for check in told["checks"] if not check["passed"]} >= {"emotions dropped"}
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "audit"])
+def test_what_is_no_run_is_said_in_one_line(attune: Any, corpus: Path, tmp_path: Path, verb: str) -> None:
+    code, out, err = attune(verb, "nowhere", "--data", "corpus")
+    assert (code, out) == (2, "")
+    assert "no run at 'nowhere'" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "results").exists()

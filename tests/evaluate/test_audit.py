@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attune.dialogue.types import Context, Example, Turn
+from attune.dialogue.types import Context, Dialogue, Example, Turn
 from attune.errors import SettingsError
 from attune.evaluate.audit import audit, permuted
+from tests.systems import VARIANTS, small_system, variant_id
 
 
 @pytest.fixture
@@ -35,6 +36,15 @@ def examined(asked: list[Example]) -> list[Example]:
         )
         for i, example in enumerate(asked)
     ]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_every_registered_system_passes(
+    variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue], examined: list[Example]
+) -> None:
+    name, settings = variant
+    report = audit(small_system(name, dialogues, **settings), examined)
+    assert report.passed, [str(check) for check in report.checks if not check.passed]
 
 
 def failed(system: Any, examples: Sequence[Example]) -> set[str]:

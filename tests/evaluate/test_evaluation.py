@@ -145,11 +145,28 @@ def test_a_system_is_scored_by_what_it_offers(parrot: Any, corpus: Path, tmp_pat
         evaluate(Ear(), corpus, results=tmp_path)
 
 
-def test_the_unknown_words_of_the_references_are_counted(parrot: Any, corpus: Path, tmp_path: Path) -> None:
+def test_a_word_level_run_tells_text_form_vocabulary_and_unknown_words(
+    parrot: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from attune.dialogue.vocabulary import build_tokenizer
 
-    parrot.tokenizer = build_tokenizer(["how kind ! i am so sorry . did you know them ?"])
-    assert evaluate(parrot, corpus, results=tmp_path).signature.oov == pytest.approx(100 * 11 / 30, abs=0.001)
+    monkeypatch.delattr(type(parrot), "text_form")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("system: parrot\ntext: {vocabulary: all-splits}\n")
+    build_tokenizer(["how kind ! i am so sorry . did you know them ?"]).save(str(run / "tokenizer.json"))
+    parrot.path = run
+    signature = evaluate(parrot, corpus, results=tmp_path).signature
+    assert (signature.text, signature.vocabulary) == ("normal-form", "all-splits-20")
+    assert signature.oov == pytest.approx(100 * 11 / 30, abs=0.001)
+
+
+def test_a_system_that_tells_nothing_of_its_text_is_not_guessed(
+    parrot: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(type(parrot), "text_form")
+    signature = evaluate(parrot, corpus, results=tmp_path).signature
+    assert (signature.text, signature.vocabulary, signature.oov) == ("as-given", "?", None)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_line_is_read_with_all_that_it_tells(tmp_path: Path) -> None:
 
 def test_zipped_files_are_read_whatever_their_name(tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl"
-    path.write_bytes(gzip.compress(b'{"prediction": "yes"}\n'))
+    path.write_bytes(gzip.compress(b'{"prediction": "yes"}\n', mtime=0))
     assert read_outputs(path)[0].prediction == "yes"
 
 
@@ -80,7 +80,7 @@ def test_a_bad_line_is_named_with_its_reason(tmp_path: Path, bad: object, reason
         (b"\n\n", "is empty"),
         (bytes(range(128, 256)), "is not UTF-8 text"),
         (bytes(range(256)), "is not JSON"),
-        (gzip.compress(b'{"prediction": "yes"}' * 100)[:-20], "cannot be read"),
+        (gzip.compress(b'{"prediction": "yes"}' * 100, mtime=0)[:-20], "cannot be read"),
     ],
 )
 def test_a_file_that_is_no_text_is_said_so(tmp_path: Path, content: bytes, reason: str) -> None:
