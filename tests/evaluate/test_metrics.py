@@ -387,7 +387,7 @@ def test_gpt2_counts_known_strings() -> None:
 
 
 @pytest.mark.slow
-def test_all_of_a_test_split_is_measured_in_under_a_minute() -> None:
+def test_all_of_a_test_split_is_measured_in_under_a_minute_of_one_core() -> None:
     import time
 
     rng = random.Random(0)
@@ -400,6 +400,6 @@ def test_all_of_a_test_split_is_measured_in_under_a_minute() -> None:
         )
         for i in range(5259)
     ]  # fmt: skip
-    start = time.perf_counter()
+    start = time.process_time()
     measure(Outputs(items, training=frozenset(text)))
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
