@@ -15,6 +15,7 @@ import resource
 import time
 
 import torch
+from torch.nn import functional as F
 
 from attune.generate.decoding import Decoding
 from attune.generate.systems import WordSystem, open_system
@@ -31,7 +32,7 @@ def public_way(system: WordSystem, contexts: list) -> None:  # type: ignore[type
         tokens = torch.full((1, 1), BOS)
         for _ in range(STEPS):
             cache = system.model.start(read)
-            logits = system.model.output(system.model.decode(tokens, cache))
+            logits = F.linear(*system.model.output_layer(system.model.decode(tokens, cache)))
             tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], 1)
 
 

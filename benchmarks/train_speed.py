@@ -38,18 +38,18 @@ Loss = Callable[[Any, Tensor, Tensor], Tensor]  # model, states [B, T, d], targe
 
 
 def at_every_position(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
-    logits = model.output(hidden).flatten(0, 1)
+    logits = F.linear(*model.output_layer(hidden)).flatten(0, 1)
     return smoothed_in_passes(logits, target.flatten())
 
 
 def at_targets(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
     wanted = target != PAD
-    return smoothed_in_passes(model.output(hidden[wanted]), target[wanted])
+    return smoothed_in_passes(F.linear(*model.output_layer(hidden[wanted])), target[wanted])
 
 
 def in_one_pass(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
     wanted = target != PAD
-    loss, _ = smoothed_nll(hidden[wanted], model.output.weight, model.output.bias, target[wanted], SMOOTHING)
+    loss, _ = smoothed_nll(*model.output_layer(hidden[wanted]), target[wanted], SMOOTHING)
     return loss / wanted.sum()
 
 

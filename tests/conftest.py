@@ -7,8 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from attune.dialogue.types import Dialogue, Turn
+
+settings.register_profile("attune", deadline=None)  # a busy machine is no failure
+settings.load_profile("attune")
 
 
 def _data(*parts: str) -> Path:

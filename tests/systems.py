@@ -31,7 +31,7 @@ def small_system(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Word
     config.vocab_size = tokenizer.get_vocab_size()
     system = model_class(config)
     with torch.no_grad():
-        system.output.weight.mul_(4)
+        system.output_layer(torch.zeros(1, config.d_model))[1].mul_(4)
     codec = word_codec(system, tokenizer, singletons(counts, tokenizer))
     return WordSystem(system, codec, name, Decoding(max_steps=8))
 
@@ -48,6 +48,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("transformer", {"norm": "pre", "vector_size": 6}),
     ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
     ("emoprepend", {"ensemble": "emotion"}),
+    ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
 ]
 
 

@@ -31,6 +31,7 @@ class Encoded:
     context: np.ndarray  # [S] int32, begins with CLS
     roles: np.ndarray  # [S] int8
     response: np.ndarray  # [T] int32
+    responder: int = ROLE_ID["listener"]
     emotion: int = NO_EMOTION
     hidden: int = 0
 
@@ -76,6 +77,7 @@ class WordCodec:
                     context=np.concatenate([[CLS], front, ids]).astype(np.int32),
                     roles=np.concatenate([[ROLE_ID["cls"]], [ROLE_ID["label"]] * len(front), roles]).astype(np.int8),
                     response=np.append(response, np.int32(EOS)) if targets else response,
+                    responder=ROLE_ID[example.response.role] if targets else ROLE_ID["listener"],
                     emotion=EMOTION_ID.get(example.emotion or "", NO_EMOTION) if targets else NO_EMOTION,
                     hidden=hidden,
                 )
@@ -99,6 +101,7 @@ class WordCodec:
         batch["real"] = torch.arange(batch["context"].shape[1])[None] < torch.tensor(
             [[len(item.context)] for item in items]
         )
+        batch["responder"] = torch.tensor([item.responder for item in items])
         if len(items[0].response):
             batch["target"] = _pad([item.response for item in items])
             batch["response"] = _pad([np.append(np.int32(BOS), item.response[:-1]) for item in items])

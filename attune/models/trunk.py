@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
 
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError
@@ -20,6 +21,8 @@ from attune.models.codec import NO_EMOTION, PAD, ROLE_ID, UNK, Batch
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
 from attune.models.layers.loss import smoothed_nll
+
+disable_progress_bar()  # a bar for each file of a small model tells nobody anything
 
 
 class TrunkConfig(PreTrainedConfig):
@@ -43,6 +46,8 @@ class TrunkConfig(PreTrainedConfig):
     """Dropout on embeddings and on the output of every sub-layer."""
     vector_size: int = 0
     """Width of the input word vectors when it differs from d_model (0: the same); a learned projection follows."""
+    tie_embeddings: bool = False
+    """Score words with their input vectors (behind a projection to their width) instead of weights of their own."""
     copy: bool = False
     """Add a head that copies words of the context (seed 001's Transformer)."""
     emotion_head: bool = False
@@ -103,7 +108,11 @@ class Trunk(PreTrainedModel):
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = Encoder(config.encoder_layers, *shape)
         self.decoder = Decoder(config.decoder_layers, *shape)
-        self.output = nn.Linear(d, config.vocab_size)
+        if config.tie_embeddings:
+            self.narrow = nn.Linear(d, size, bias=False) if size != d else nn.Identity()
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        else:
+            self.output = nn.Linear(d, config.vocab_size)
         if config.emotion_head:
             self.emotion = nn.Linear(d, len(EMOTIONS))
         if config.copy:
@@ -124,6 +133,8 @@ class Trunk(PreTrainedModel):
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, Trunk) and module.config.tie_embeddings:
+            nn.init.zeros_(module.output_bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if module.padding_idx is not None:
@@ -150,7 +161,7 @@ class Trunk(PreTrainedModel):
             seen = batch["real"] & (batch["roles"] != ROLE_ID["cls"]) & (batch["roles"] != ROLE_ID["label"])
             view = self.bag.represent(batch["context"], seen)
             memory = self.join(torch.cat([memory, view[:, None].expand(-1, memory.shape[1], -1)], -1))
-        read = {"memory": memory, "real": batch["real"]}
+        read = {"memory": memory, "real": batch["real"], "responder": batch["responder"]}
         if self.config.emotion_head:
             read["emotion"] = self.emotion(memory[:, 0])
         if self.config.copy:
@@ -166,6 +177,7 @@ class Trunk(PreTrainedModel):
     def start(self, read: dict[str, Tensor]) -> Cache:
         """A fresh decoding state over what was read. Every tensor is batch-first."""
         cache = self.decoder.start(read["memory"], read["real"])
+        cache["responder"] = read["responder"]
         if self.config.copy:
             cache["words"], cache["copy_keys"] = read["words"], read["memory"]
         first = self.first_input(read)
@@ -184,11 +196,18 @@ class Trunk(PreTrainedModel):
         x = self.embed(ids, offset)
         if offset == 0 and "first" in cache:
             x = torch.cat([(cache["first"] + self.positions(1, ids.device))[:, None], x[:, 1:]], 1)
+        x = x + self.role_vectors(cache["responder"])[:, None]
         return self.decoder(self.dropout(x), cache)
+
+    def output_layer(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """States as the output layer takes them, its weight [V, ·] and its bias [V]."""
+        if self.config.tie_embeddings:
+            return self.narrow(hidden), self.vectors.weight, self.output_bias
+        return hidden, self.output.weight, self.output.bias
 
     def scores(self, hidden: Tensor, cache: Cache) -> Tensor:
         """Scores over the vocabulary of the last positions' states [B, d] → [B, V] (log-probabilities up to a constant)."""
-        logits = self.output(hidden)
+        logits = F.linear(*self.output_layer(hidden))
         if not self.config.copy:
             return logits
         weights, gate = self._copy(hidden[:, None], cache)
@@ -212,8 +231,8 @@ class Trunk(PreTrainedModel):
         wanted = batch["target"] != PAD
         flat, gold = hidden[wanted], batch["target"][wanted]
         if not self.config.copy:
-            return smoothed_nll(flat, self.output.weight, self.output.bias, gold, smoothing)
-        generate = F.cross_entropy(self.output(flat), gold, reduction="none")
+            return smoothed_nll(*self.output_layer(flat), gold, smoothing)
+        generate = F.cross_entropy(F.linear(*self.output_layer(flat)), gold, reduction="none")
         weights, gate = self._copy(hidden, cache)
         same = cache["words"][:, None] == batch["target"][:, :, None]  # [B, T, S]
         copied = (weights * same).sum(-1)[wanted].clamp_min(1e-20).log()

@@ -12,7 +12,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers.utils.logging import disable_progress_bar
 
 from attune.errors import DataError
 from attune.files import atomic_dir
@@ -55,7 +54,6 @@ def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim
 
 def save_system(folder: Path, model: Any) -> None:
     """Save the model as a folder that `open_system` reads, file by file in one move each."""
-    disable_progress_bar()
     with atomic_dir(folder / "best.new") as new:
         model.save_pretrained(new)
     for file in (folder / "best.new").iterdir():

@@ -386,7 +386,7 @@ def test_wrong_columns_are_shown_beside_the_expected_ones(tmp_path: Path) -> Non
             f"{HEADER}\nc,2,proud,s,0,Hi,,\nx\n".encode(),
             "holds no dialogue .* the first of 2 bad rows: .*a.csv:2: expected utt",
         ),
-        (gzip.compress(HEADER.encode() * 90)[:-20], "cannot be read"),
+        (gzip.compress(HEADER.encode() * 90, mtime=0)[:-20], "cannot be read"),
     ],
 )
 def test_files_that_are_no_corpus_are_refused_by_name(tmp_path: Path, content: bytes, reason: str) -> None:
