@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from attune.errors import MissingError
@@ -129,17 +129,15 @@ def annotate(
         vectors=str(vectors) if vectors else None,
         protocol=protocol,
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     started = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("annotating", total=None)
+    with _bar("annotating", MofNCompleteColumn()) as show:
         done = annotating.annotate(
             data,
             out,
             settings,
             splits=split,
             workers=workers,
-            report=lambda at: bars.update(bar, total=at.total, completed=at.done),
+            report=lambda at: show(total=at.total, completed=at.done),
         )
     seconds = time.monotonic() - started
     typer.echo(f"{out}: {done.done:,} contexts annotated in {seconds:,.0f} s, {done.skipped:,} were there already")
@@ -154,19 +152,30 @@ def _open(folder: Path | None) -> ConceptIndex:
 
 @contextmanager
 def _reading(title: str) -> Iterator[building.Report]:
-    """A progress bar that appears with the first report of a build."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    """Shows a build: the stage, lines and lines per second."""
     started = time.monotonic()
-    bars = Progress(*columns, console=Console(stderr=True), transient=True)
+    with _bar(title, TextColumn("{task.fields[rate]}"), rate="") as show:
 
-    def report(at: building.Progress) -> None:
-        if not bars.tasks:
-            bars.add_task(title, total=1.0, rate="")
-            bars.start()
-        rate = f"{at.lines:,} lines, {at.lines / max(time.monotonic() - started, 1e-9):,.0f}/s"
-        bars.update(bars.task_ids[0], description=f"{title}: {at.stage}", completed=at.share, rate=rate)
+        def report(at: building.Progress) -> None:
+            rate = f"{at.lines:,} lines, {at.lines / max(time.monotonic() - started, 1e-9):,.0f}/s"
+            show(description=f"{title}: {at.stage}", total=1.0, completed=at.share, rate=rate)
+
+        yield report
+
+
+@contextmanager
+def _bar(title: str, column: ProgressColumn, **fields: str) -> Iterator[Callable[..., None]]:
+    """A progress bar that appears when it is first told something."""
+    columns = (TextColumn("{task.description}"), BarColumn(), column, TimeRemainingColumn())
+    bars = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = bars.add_task(title, **fields)
+
+    def show(**news: Any) -> None:
+        bars.start()
+        bars.update(bar, **news)
 
     try:
-        yield report
+        yield show
     finally:
-        bars.stop()
+        if bars.live.is_started:
+            bars.stop()

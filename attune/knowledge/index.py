@@ -313,8 +313,8 @@ _HOW = (
 
 
 def meta_checksum(meta: dict[str, Any]) -> str:
-    """The checksum of a meta.json, over everything but itself."""
-    content = {key: value for key, value in meta.items() if key != "checksum"}
+    """The checksum of a meta.json, over everything that says what the index holds."""
+    content = {key: value for key, value in meta.items() if key not in ("checksum", "file")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
