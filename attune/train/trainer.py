@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -31,36 +32,41 @@ from attune.train.stages import Stage, stages_of
 def train(recipe: Recipe, data: str | Path, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
     """Train a recipe on a corpus folder into a run folder; resumes a run that was interrupted. Returns its summary."""
     run = Path(out)
-    open_run(run, recipe, fresh)
+    check_run(run, recipe, fresh)
     dialogues = load_split(data, "train")
     examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
     valid = load_examples(load_split(data, "valid"), "listener-turns", "valid")
     model, codec, facts = prepare(recipe, data, dialogues)
+    open_run(run, recipe, fresh)
     codec.save(run)
     trainer = Trainer(recipe, model, codec, run)
     trainer.facts = facts
     return trainer.fit(codec.encode(examples), codec.encode(valid))
 
 
-def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
-    """Make the run folder, or check that the one there is an interrupted run of this very recipe."""
+def check_run(run: Path, recipe: Recipe, fresh: bool) -> None:
+    """Refuse a run folder that cannot be written, or that is not this very recipe's, before any work is done."""
     config = run / "config.yaml"
     if run.exists() and not run.is_dir():
         raise SettingsError(f"--out {run} is a file; a run is a folder")
-    if fresh and config.is_file():
-        shutil.rmtree(run)
-    elif config.is_file():
-        if config.read_text() != recipe.dump():
+    if config.is_file():
+        if not fresh and config.read_text() != recipe.dump():
             raise SettingsError(
                 f"{run} holds a run with other settings (see {config}); choose another --out, or --fresh to replace it"
             )
     elif run.is_dir() and any(run.iterdir()):
         raise SettingsError(f"{run} is not empty and is not a run; choose another --out")
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AttuneError(f"cannot write the run to {run}: {error.strerror}") from None
-    with atomic_write(config) as file:
+    above = next(place for place in (run, *run.absolute().parents) if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise AttuneError(f"cannot write the run to {run}: {above} is not a folder that can be written")
+
+
+def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
+    """Make the run folder, or open the one that is there."""
+    if fresh and (run / "config.yaml").is_file():
+        shutil.rmtree(run)
+    run.mkdir(parents=True, exist_ok=True)
+    with atomic_write(run / "config.yaml") as file:
         file.write(recipe.dump())
 
 
