@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor
 
@@ -37,8 +37,11 @@ def train(recipe: Recipe, data: str | Path, out: str | Path, *, fresh: bool = Fa
     examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
     valid = load_examples(load_split(data, "valid"), "listener-turns", "valid")
     model, codec, facts = prepare(recipe, data, dialogues)
-    open_run(run, recipe, fresh)
-    codec.save(run)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    if processes.is_main_process:
+        open_run(run, recipe, fresh)
+        codec.save(run)
+    processes.wait_for_everyone()
     trainer = Trainer(recipe, model, codec, run)
     trainer.facts = facts
     return trainer.fit(codec.encode(examples), codec.encode(valid))
