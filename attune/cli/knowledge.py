@@ -164,7 +164,7 @@ def _reading(title: str) -> Iterator[building.Report]:
 
 
 @contextmanager
-def _bar(title: str, column: ProgressColumn, **fields: str) -> Iterator[Callable[..., None]]:
+def _bar(title: str, column: ProgressColumn, **fields: Any) -> Iterator[Callable[..., None]]:
     """A progress bar that appears when it is first told something."""
     columns = (TextColumn("{task.description}"), BarColumn(), column, TimeRemainingColumn())
     bars = Progress(*columns, console=Console(stderr=True), transient=True)

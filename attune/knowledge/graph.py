@@ -141,6 +141,7 @@ class GraphBuilder:
         self.lexicon: IterableLexicon = load_vad() if lexicon is None else lexicon
         self.settings = settings
         self._wanted = wanted_relations(self.index, EXCLUDED_RELATIONS)
+        self._is_phrase = self.index.is_phrase
         self._eta = np.zeros(len(self.index), dtype=np.float32)  # of every concept; 0 where the lexicon lacks it
         for word in self.lexicon:
             if (number := self.index.find(word)) is not None:
@@ -174,7 +175,7 @@ class GraphBuilder:
         edges = self.index.neighbours_of(number, self.settings.direction)
         scaled, numbers = edges.scaled, edges.concepts
         wanted = (scaled > self.settings.threshold) & self._wanted[edges.relations]
-        wanted &= ~self.index.is_phrase[numbers] & (numbers != number)
+        wanted &= ~self._is_phrase[numbers] & (numbers != number)
         kept = np.flatnonzero(wanted)
         kept = kept[np.lexsort((-scaled[kept], -self._eta[numbers[kept]]))]
         chosen: dict[str, GraphConcept] = {}

@@ -33,6 +33,7 @@ class WordVectors(ABC):
     def __init__(self, size: int) -> None:
         self.size = size
         self._unit = lru_cache(maxsize=_REMEMBERED)(self._unit_of)
+        self._word = lru_cache(maxsize=_REMEMBERED)(self._word_or_zeros)
 
     @abstractmethod
     def word(self, word: str) -> Array | None:
@@ -61,7 +62,16 @@ class WordVectors(ABC):
         """`cosine` of one word with many."""
         if not others:
             return np.zeros(0, dtype=np.float32)
-        return np.stack([self._unit(other) for other in others]) @ self._unit(word)
+        phrases = [other.lower().replace("_", " ").split() or [""] for other in others]
+        starts = np.cumsum([0, *map(len, phrases[:-1])])
+        vectors = np.add.reduceat([self._word(word) for phrase in phrases for word in phrase], starts, axis=0)
+        lengths = np.linalg.norm(vectors, axis=1)
+        cosines: Array = (vectors @ self._unit(word)) / np.where(lengths > 0, lengths, 1).astype(np.float32)
+        return cosines
+
+    def _word_or_zeros(self, word: str) -> Array:
+        vector = self.word(word) if word else None
+        return np.zeros(self.size, dtype=np.float32) if vector is None else vector.astype(np.float32)
 
     def _unit_of(self, phrase: str) -> Array:
         vector = self.get(phrase)
