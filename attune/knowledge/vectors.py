@@ -66,8 +66,7 @@ class WordVectors(ABC):
         starts = np.cumsum([0, *map(len, phrases[:-1])])
         vectors = np.add.reduceat([self._word(word) for phrase in phrases for word in phrase], starts, axis=0)
         lengths = np.linalg.norm(vectors, axis=1)
-        cosines: Array = (vectors @ self._unit(word)) / np.where(lengths > 0, lengths, 1).astype(np.float32)
-        return cosines
+        return np.asarray((vectors @ self._unit(word)) / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
     def _word_or_zeros(self, word: str) -> Array:
         vector = self.word(word) if word else None
