@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import resource
 import statistics
 import subprocess
@@ -179,7 +180,9 @@ def index_and_say(file: Path) -> None:
     started, used = time.perf_counter(), time.process_time()
     index = build("conceptnet5", file.parent / "index", file)
     clock, cpu = time.perf_counter() - started, time.process_time() - used
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status")  # getrusage would count the parent's memory at the fork
+    found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+    memory = (int(found[1]) if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
     print(clock, cpu, memory, index.meta["concepts"], index.meta["assertions"])
 
 

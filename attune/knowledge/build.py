@@ -31,7 +31,7 @@ from attune.knowledge.index import ARRAYS, FORMAT, POOL, ConceptIndex, meta_chec
 from attune.knowledge.sources import SOURCES, Rows, Source
 from attune.knowledge.texts import Texts, different
 
-CHUNK_ROWS = 1_000_000  # rows numbered at once: about 250 MB
+CHUNK_ROWS = 500_000  # rows numbered at once: about 300 MB
 MERGE_TEXTS = 1_000_000  # concepts merged at once
 PARTITION_EDGES = 4_000_000  # edges sorted at once: about 250 MB
 _MAX_RELATIONS = 256
@@ -161,6 +161,7 @@ class _Chunks:
 def _merge(chunks: _Chunks, new: Path, report: Callable[[float], None]) -> int:
     """Write the pool, its offsets, the buckets and every chunk's table old → new; the number of concepts."""
     ranges = 1 << (chunks.texts // MERGE_TEXTS).bit_length()
+    at_once = max(256, MERGE_TEXTS // chunks.count // 8)
     count = size = 0
     with ExitStack() as stack:
         opened = [_open(stack, chunks.work, i, ("texts", "data")) for i in range(chunks.count)]
@@ -174,7 +175,7 @@ def _merge(chunks: _Chunks, new: Path, report: Callable[[float], None]) -> int:
         for i in range(1, ranges + 1):
             parts = []
             for j, files in enumerate(opened):
-                part, waiting[j] = _up_to(i * ((1 << 64) // ranges), files["texts"], waiting[j])
+                part, waiting[j] = _up_to(i * ((1 << 64) // ranges), files["texts"], waiting[j], at_once)
                 parts.append(part)
             merged = np.concatenate(parts)
             if not len(merged):
@@ -202,11 +203,11 @@ def _open(stack: ExitStack, work: Path, chunk: int, kinds: Sequence[str]) -> dic
     return {kind: stack.enter_context(open(work / f"{chunk}.{kind}", "rb")) for kind in kinds}
 
 
-def _up_to(key: int, file: IO[bytes], waiting: Array) -> tuple[Array, Array]:
+def _up_to(key: int, file: IO[bytes], waiting: Array, at_once: int) -> tuple[Array, Array]:
     """The texts below a key, from what was read already and the file; and what was read beyond them."""
     parts = [waiting]
     while not len(parts[-1]) or int(parts[-1]["key"][-1]) < key:
-        parts.append(np.fromfile(file, dtype=_TEXT, count=1 << 14))
+        parts.append(np.fromfile(file, dtype=_TEXT, count=at_once))
         if not len(parts[-1]):
             break
     texts = np.concatenate(parts)
@@ -218,8 +219,8 @@ def _write_buckets(hashes: Array, new: Path) -> None:
     """Where the concepts of each bucket (the upper bits of the hash) start; one to two buckets for a concept."""
     bits = len(hashes).bit_length()
     with open(new / "buckets.bin", "wb") as file:
-        for first in range(0, 1 << bits, 1 << 20):
-            buckets = np.arange(first, min(first + (1 << 20), 1 << bits), dtype=np.uint64)
+        for first in range(0, 1 << bits, 1 << 16):
+            buckets = np.arange(first, min(first + (1 << 16), 1 << bits), dtype=np.uint64)
             np.searchsorted(hashes, buckets << np.uint64(64 - bits)).astype("<u4").tofile(file)
         np.array([len(hashes)], dtype="<u4").tofile(file)
 
