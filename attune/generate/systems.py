@@ -166,7 +166,9 @@ class WordSystem:
 def word_codec(model: Any, tokenizer: Tokenizer, singletons: Sequence[int] = ()) -> WordCodec:
     """The codec that a word-level model's configuration asks for, Prepend-k included."""
     config = model.config
-    codec = WordCodec(tokenizer, config.context_turns, config.context_tokens, singletons)
+    codec = WordCodec(
+        tokenizer, config.context_turns, config.context_tokens, singletons, features=model.features(tokenizer)
+    )
     if config.prepend != "none":
         label_ids = [tokenizer.token_to_id(label) for label in config.bag_labels]
 

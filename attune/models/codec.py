@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,6 +35,20 @@ class Encoded:
     responder: int = ROLE_ID["listener"]
     emotion: int = NO_EMOTION
     hidden: int = 0
+    feedback: np.ndarray = field(
+        default_factory=lambda: np.empty(0, np.int32)
+    )  # [F] int32, training only; may be empty
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class Features(Protocol):
+    """What a system reads beside the words: worked out once for each example, from its context alone."""
+
+    def compute(self, turns: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        """Of the words of each turn, as far back as the system is let see."""
+
+    def collate(self, rows: Sequence[dict[str, np.ndarray]], batch: Batch) -> Batch:
+        """What comes into the batch; `batch` has the padded context already."""
 
 
 Labels = Callable[[Sequence[np.ndarray]], list[list[int]]]  # contexts' word ids → label token ids to prepend
@@ -43,7 +58,7 @@ class WordCodec:
     """Text ↔ ids for word-level systems.
 
     `turns` and `tokens` limit the context to its last turns and last tokens (seed 003); `labels` is
-    Prepend-k: it maps contexts to label tokens that go in front.
+    Prepend-k: it maps contexts to label tokens that go in front; `features` is what the system reads beside the words.
     """
 
     def __init__(
@@ -53,8 +68,10 @@ class WordCodec:
         tokens: int | None = None,
         singletons: Sequence[int] = (),
         labels: Labels | None = None,
+        features: Features | None = None,
     ) -> None:
         self.tokenizer, self.turns, self.tokens, self.labels = tokenizer, turns, tokens, labels
+        self.features = features
         self.rare = np.zeros(tokenizer.get_vocab_size(), dtype=bool)
         self.rare[list(singletons)] = True
         self._ids = lru_cache(maxsize=500_000)(self._ids_of)
@@ -72,6 +89,7 @@ class WordCodec:
         encoded = []
         for example, (ids, roles), front in zip(examples, contexts, fronts, strict=True):
             response, hidden = self._ids(example.response.text) if targets else (np.empty(0, np.int32), 0)
+            feedback = self._ids(example.feedback.text)[0] if targets and example.feedback else np.empty(0, np.int32)
             encoded.append(
                 Encoded(
                     context=np.concatenate([[CLS], front, ids]).astype(np.int32),
@@ -80,6 +98,8 @@ class WordCodec:
                     responder=ROLE_ID[example.response.role] if targets else ROLE_ID["listener"],
                     emotion=EMOTION_ID.get(example.emotion or "", NO_EMOTION) if targets else NO_EMOTION,
                     hidden=hidden,
+                    feedback=feedback,
+                    features=self.features.compute(self._words(example.context)) if self.features else {},
                 )
             )
         return encoded
@@ -95,17 +115,31 @@ class WordCodec:
         ids, role_ids = (np.concatenate(x) if x else np.empty(0, np.int32) for x in (pieces, roles))
         return (ids[-self.tokens :], role_ids[-self.tokens :]) if self.tokens else (ids, role_ids)
 
+    def _words(self, context: Context) -> list[list[str]]:
+        """The words that :meth:`_context` gives the ids of, turn by turn."""
+        turns = [list(normalise(turn.text)) for turn in (context[-self.turns :] if self.turns else context)]
+        excess = sum(map(len, turns)) - self.tokens if self.tokens else 0
+        for turn in turns:
+            cut = max(0, min(excess, len(turn)))
+            del turn[:cut]
+            excess -= cut
+        return turns
+
     def collate(self, items: Sequence[Encoded], hide: float = 0.0, rng: np.random.Generator | None = None) -> Batch:
         """Pad to tensors. With `hide`, words seen once in training become UNK that often, so that UNK is learnt."""
-        batch = {"context": _pad([item.context for item in items]), "roles": _pad([item.roles for item in items])}
+        batch = {"context": pad([item.context for item in items]), "roles": pad([item.roles for item in items])}
         batch["real"] = torch.arange(batch["context"].shape[1])[None] < torch.tensor(
             [[len(item.context)] for item in items]
         )
         batch["responder"] = torch.tensor([item.responder for item in items])
         if len(items[0].response):
-            batch["target"] = _pad([item.response for item in items])
-            batch["response"] = _pad([np.append(np.int32(BOS), item.response[:-1]) for item in items])
+            batch["target"] = pad([item.response for item in items])
+            batch["response"] = pad([np.append(np.int32(BOS), item.response[:-1]) for item in items])
             batch["emotion"] = torch.tensor([item.emotion for item in items])
+        if any(len(item.feedback) for item in items):
+            batch["feedback"] = pad([item.feedback for item in items])
+        if self.features:
+            batch |= self.features.collate([item.features for item in items], batch)
         if hide and rng is not None:
             for name in ("context", "target"):
                 ids = batch[name].numpy()
@@ -121,7 +155,8 @@ class WordCodec:
         self.tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _pad(rows: Sequence[np.ndarray]) -> Tensor:
+def pad(rows: Sequence[np.ndarray]) -> Tensor:
+    """Ids of different lengths as one tensor [rows, longest], PAD behind their ends."""
     out = np.zeros((len(rows), max(len(row) for row in rows)), dtype=np.int64)
     for i, row in enumerate(rows):
         out[i, : len(row)] = row

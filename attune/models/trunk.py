@@ -1,7 +1,8 @@
 """The trunk: the word-level encoder–decoder that every system of seeds 001, 003 and 004 stands on.
 
 A system subclasses :class:`Trunk` and overrides what makes it that system: how the memory is made
-(`encode`), what the decoder starts from (`first_input`), which losses it adds (`losses`).
+(`encode`), what the decoder starts from (`first_input`), which losses it adds (`own_losses`), what it reads
+beside the words (`features`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from typing import Any, Literal
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -17,7 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError
-from attune.models.codec import NO_EMOTION, PAD, ROLE_ID, UNK, Batch
+from attune.models.codec import NO_EMOTION, PAD, ROLE_ID, UNK, Batch, Features
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
 from attune.models.layers.loss import smoothed_nll
@@ -145,6 +147,10 @@ class Trunk(PreTrainedModel):
         """Initialise the word vectors `rows` from pretrained ones, scaled to the size of the others."""
         self.vectors.weight[rows] = values / values.std() * self.vectors.weight.shape[1] ** -0.5
 
+    def features(self, tokenizer: Tokenizer) -> Features | None:
+        """What this system reads beside the words of the context."""
+        return None
+
     # — reading —
 
     def embed(self, ids: Tensor, offset: int = 0) -> Tensor:
@@ -191,13 +197,17 @@ class Trunk(PreTrainedModel):
 
     def decode(self, ids: Tensor, cache: Cache) -> Tensor:
         """Hidden states [B, T, d] of new positions; `cache` is extended."""
+        return self.decoder(self.decoder_input(ids, cache), cache)
+
+    def decoder_input(self, ids: Tensor, cache: Cache) -> Tensor:
+        """[B, T, d]: what the decoder reads at new positions."""
         past = cache.get("0.self_key")
         offset = 0 if past is None else past.shape[2]
         x = self.embed(ids, offset)
         if offset == 0 and "first" in cache:
             x = torch.cat([(cache["first"] + self.positions(1, ids.device))[:, None], x[:, 1:]], 1)
         x = x + self.role_vectors(cache["responder"])[:, None]
-        return self.decoder(self.dropout(x), cache)
+        return self.dropout(x)
 
     def output_layer(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States as the output layer takes them, its weight [V, ·] and its bias [V]."""
@@ -227,14 +237,17 @@ class Trunk(PreTrainedModel):
     def token_nll(self, batch: Batch, read: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor]:
         """Summed training loss over target tokens and each token's NLL, in the order of `batch["target"] != PAD`."""
         cache = self.start(read)
-        hidden = self.decode(batch["response"], cache)
-        wanted = batch["target"] != PAD
-        flat, gold = hidden[wanted], batch["target"][wanted]
+        return self.nll_of(self.decode(batch["response"], cache), cache, batch["target"], smoothing)
+
+    def nll_of(self, hidden: Tensor, cache: Cache, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """The same of states that are there already."""
+        wanted = target != PAD
+        flat, gold = hidden[wanted], target[wanted]
         if not self.config.copy:
             return smoothed_nll(*self.output_layer(flat), gold, smoothing)
         generate = F.cross_entropy(F.linear(*self.output_layer(flat)), gold, reduction="none")
         weights, gate = self._copy(hidden, cache)
-        same = cache["words"][:, None] == batch["target"][:, :, None]  # [B, T, S]
+        same = cache["words"][:, None] == target[:, :, None]  # [B, T, S]
         copied = (weights * same).sum(-1)[wanted].clamp_min(1e-20).log()
         gate = gate[wanted].squeeze(-1)
         nll = -torch.logaddexp(F.logsigmoid(gate) - generate, F.logsigmoid(-gate) + copied)
@@ -243,13 +256,21 @@ class Trunk(PreTrainedModel):
     def losses(self, batch: Batch, tokens: int, examples: int) -> dict[str, Tensor]:
         """Loss terms, already weighted and divided by the whole batch's token and example counts; their sum is minimised."""
         read = self.encode(batch)
-        loss, nll = self.token_nll(batch, read, self.config.label_smoothing if self.training else 0.0)
+        cache = self.start(read)
+        hidden = self.decode(batch["response"], cache)
+        loss, nll = self.nll_of(hidden, cache, batch["target"], self.config.label_smoothing if self.training else 0.0)
         terms = {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
         if self.config.emotion_head:
             wrong = F.cross_entropy(read["emotion"], batch["emotion"], ignore_index=NO_EMOTION, reduction="sum")
             terms["emotion"] = self.config.emotion_weight * wrong / examples
             terms["right"] = (read["emotion"].argmax(-1) == batch["emotion"]).sum().detach() / examples
-        return terms
+        return terms | self.own_losses(batch, read, hidden, tokens, examples)
+
+    def own_losses(
+        self, batch: Batch, read: dict[str, Tensor], hidden: Tensor, tokens: int, examples: int
+    ) -> dict[str, Tensor]:
+        """Loss terms that a system adds, weighted and divided like those of :meth:`losses`."""
+        return {}
 
     def forward(self, batch: Batch, tokens: int, examples: int) -> dict[str, Tensor]:
         return self.losses(batch, tokens, examples)

@@ -70,30 +70,48 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, cache: Cache, prefix: str, memory_mask: Tensor | None) -> Tensor:
         """`cache` holds the memory's keys and values; this layer's own past is appended to it."""
+        x = self.attend_past(x, cache, prefix)
+        x = self.attend_memory(x, cache, prefix, memory_mask)
+        return self.around_ffn.leave(x, self.ffn(self.around_ffn.enter(x)))
+
+    def attend_past(self, x: Tensor, cache: Cache, prefix: str) -> Tensor:
         y = self.around_attention.enter(x)
         key, value = self.attention.keys_values(y)
         past = cache.get(prefix + "self_key")
         if past is not None:
             key, value = torch.cat([past, key], 2), torch.cat([cache[prefix + "self_value"], value], 2)
         cache[prefix + "self_key"], cache[prefix + "self_value"] = key, value
-        new, total = x.shape[1], key.shape[2]
-        mask = None
-        if past is not None and new > 1:
-            mask = torch.ones(new, total, dtype=torch.bool, device=x.device).tril(total - new)
-        x = self.around_attention.leave(x, self.attention(y, key, value, mask, causal=past is None and new > 1))
+        mask, causal = past_mask(x.shape[1], key.shape[2], x.device)
+        return self.around_attention.leave(x, self.attention(y, key, value, mask, causal))
+
+    def attend_memory(self, x: Tensor, cache: Cache, prefix: str, mask: Tensor | None) -> Tensor:
         y = self.around_cross.enter(x)
-        x = self.around_cross.leave(
-            x, self.cross(y, cache[prefix + "cross_key"], cache[prefix + "cross_value"], memory_mask)
-        )
-        return self.around_ffn.leave(x, self.ffn(self.around_ffn.enter(x)))
+        changed = self.cross(y, cache[prefix + "cross_key"], cache[prefix + "cross_value"], mask)
+        return self.around_cross.leave(x, changed)
+
+
+def past_mask(new: int, total: int, device: torch.device) -> tuple[Tensor | None, bool]:
+    """How the last `new` of `total` positions may look back: a mask, or whether plain causal attention says it."""
+    if new == total or new == 1:
+        return None, new > 1
+    return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new), False
 
 
 class Decoder(nn.Module):
     """Causal decoder over a memory. `start` projects the memory once; `forward` takes any number of new positions."""
 
-    def __init__(self, layers: int, d_model: int, heads: int, ffn: int, dropout: float = 0.0, norm: Norm = "post"):
+    def __init__(
+        self,
+        layers: int,
+        d_model: int,
+        heads: int,
+        ffn: int,
+        dropout: float = 0.0,
+        norm: Norm = "post",
+        layer: type[DecoderLayer] = DecoderLayer,
+    ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
+        self.layers = nn.ModuleList(layer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
         self.norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
 
     def start(self, memory: Tensor, real: Tensor) -> Cache:
