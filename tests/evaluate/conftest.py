@@ -7,7 +7,6 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,19 +15,9 @@ from attune.dialogue.protocols import examples
 from attune.dialogue.text import as_written, normalise
 from attune.dialogue.types import Context, Dialogue, Example
 from attune.emotion.taxonomy import EMOTIONS
+from attune.generate.systems import Said, TokenNll
 
 OUTSIDE = {name: os.environ.get(name) for name in ("ATTUNE_CACHE", "ATTUNE_OFFLINE")}
-
-
-class Said(NamedTuple):
-    prediction: str
-    text: str
-
-
-class TokenNll(NamedTuple):
-    nll: float
-    tokens: int
-    unk_bytes: int = 0
 
 
 class Parrot:
