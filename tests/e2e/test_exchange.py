@@ -1,0 +1,26 @@
+"""The exchange that the README shows is what the default system says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from attune.files import default_system
+from attune.respond.agent import load
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.mark.skipif(not (default_system() / "model.safetensors").is_file(), reason="needs the default system's weights")
+def test_the_exchange_in_the_readme_is_a_real_one() -> None:
+    block = re.search(r"<!-- exchange:begin -->(.*)<!-- exchange:end -->", README.read_text(), re.DOTALL)
+    assert block
+    turns = re.findall(r"^(you|attune): (.+?)(?:   .*)?$", block[1], re.MULTILINE)
+    assert len(turns) >= 4
+    agent, said = load(), []
+    for who, text in turns:
+        if who == "attune":
+            assert agent.reply(said).text == text
+        said.append(text)
