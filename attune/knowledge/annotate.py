@@ -299,7 +299,8 @@ def _annotated(
         while shard := list(islice(pending, SHARD)):
             yield _work(shard, settings)
         return
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers inherit it
+    for name, value in (("OMP_NUM_THREADS", "1"), ("TOKENIZERS_PARALLELISM", "false")):
+        os.environ.setdefault(name, value)  # one core each; the workers inherit it
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running: set[Future[list[Row]]] = set()
         try:
