@@ -1,0 +1,121 @@
+"""`mime`: MIMicking Emotions (FACTS A.4; baseline of seeds 000 and 001).
+
+Emotions fall into two polarities. From the CLS state a mixture of the emotions of each polarity is drawn; the one of the speaker's own
+polarity mimics, the other does not. Each refines the context in an encoder of its own, and a gate fuses both into the decoder's memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from attune.emotion.taxonomy import EMOTIONS, POSITIVE
+from attune.models import register_system
+from attune.models.codec import Batch
+from attune.models.layers.blocks import Encoder, Norm
+from attune.models.trunk import Trunk, TrunkConfig
+
+POLARITY = torch.tensor([0 if emotion in POSITIVE else 1 for emotion in EMOTIONS])  # of each emotion
+GROUPS = torch.stack([POLARITY == 0, POLARITY == 1])  # [2, 32]
+
+
+class MimeConfig(TrunkConfig):
+    """Settings of `mime`."""
+
+    model_type = "attune-mime"
+
+    emotion_head: bool = True
+    kl_weight: float = 1.0
+    """Weight of the divergence between posterior and prior, in nats per target token like the reply's loss."""
+
+
+class Gaussians(nn.Module):
+    """A diagonal Gaussian for each polarity: means and log-variances, [B, 2, d] both."""
+
+    def __init__(self, size_in: int, size: int) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(size_in, size), nn.Linear(size, 4 * size)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_variance = self.out(self.hidden(x).relu()).unflatten(-1, (2, 2, -1)).unbind(1)
+        return mean, log_variance
+
+
+class View(nn.Module):
+    """The context as one emotion shows it: the emotion joined to every state, then an encoder layer."""
+
+    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.join, self.encoder = nn.Linear(2 * d_model, d_model), Encoder(1, d_model, heads, ffn, dropout, norm)
+
+    def forward(self, memory: Tensor, real: Tensor, emotion: Tensor) -> Tensor:
+        return self.encoder(self.join(torch.cat([memory, emotion[:, None].expand_as(memory)], -1)), real)
+
+
+def divergence(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_log_variance: Tensor) -> Tensor:
+    """KL(N(mean, variance) ‖ N(other)) of each number, in nats.
+
+    >>> zero = torch.zeros(1)
+    >>> round(divergence(torch.ones(1), zero, zero, zero).item(), 3)
+    0.5
+    """
+    spread = (log_variance - other_log_variance).exp() + (mean - other_mean) ** 2 / other_log_variance.exp()
+    return 0.5 * (other_log_variance - log_variance + spread - 1)
+
+
+@register_system("mime")
+class Mime(Trunk):
+    config_class = MimeConfig
+    config: MimeConfig
+
+    def __init__(self, config: MimeConfig) -> None:
+        super().__init__(config)
+        d = config.d_model
+        shape = (d, config.heads, config.ffn, config.dropout, config.norm)
+        self.emotion = nn.Linear(d, len(EMOTIONS), bias=False)  # its rows are the emotions' embeddings
+        self.query = nn.Linear(d, d, bias=False)
+        self.prior, self.posterior = Gaussians(d, d), Gaussians(2 * d, d)
+        self.mixture = nn.Linear(d, len(EMOTIONS))
+        self.mimicking, self.differing = View(*shape), View(*shape)
+        self.fusion_gate, self.fusion = nn.Linear(2 * d, 2 * d), nn.Linear(2 * d, d)
+        self.post_init()
+
+    def encode(self, batch: Batch) -> dict[str, Tensor]:
+        read = super().encode(batch)
+        summary = read["memory"][:, 0]
+        read["emotion"] = self.emotion(self.query(summary))
+        polarity = POLARITY.to(summary.device)[read["emotion"].argmax(-1)]
+        mean, log_variance = self.prior(summary)
+        drawn = mean
+        if self.training and "target" in batch:
+            known = batch["emotion"] >= 0
+            polarity = torch.where(known, POLARITY.to(summary.device)[batch["emotion"].clamp_min(0)], polarity)
+            seen = self.posterior(torch.cat([summary, self.pool(batch["target"])], -1))
+            read["kl"] = divergence(*seen, mean, log_variance).sum((1, 2))
+            drawn = seen[0] + (0.5 * seen[1]).exp() * torch.randn_like(mean)
+        read["mixtures"] = self.mixtures(drawn)
+        read["memory"] = self.fuse(read["memory"], read["real"], read["mixtures"] @ self.emotion.weight, polarity)
+        return read
+
+    def pool(self, ids: Tensor) -> Tensor:
+        """The mean of the words' vectors [B, d]; padding has none."""
+        words = self.widen(self.vectors(ids)).sum(1) * math.sqrt(self.config.d_model)
+        return words / (ids != 0).sum(1, keepdim=True)
+
+    def mixtures(self, drawn: Tensor) -> Tensor:
+        """[B, 2, d] → the weights of the emotions within each polarity [B, 2, 32]."""
+        return self.mixture(drawn).masked_fill(~GROUPS.to(drawn.device), -torch.inf).softmax(-1)
+
+    def fuse(self, memory: Tensor, real: Tensor, felt: Tensor, polarity: Tensor) -> Tensor:
+        """The context refined by the mimicking and by the other emotion, fused through a gate: [B, S, d]."""
+        rows = torch.arange(len(felt), device=felt.device)
+        same, other = felt[rows, polarity], felt[rows, 1 - polarity]
+        both = torch.cat([self.mimicking(memory, real, same), self.differing(memory, real, other)], -1)
+        return self.fusion(self.fusion_gate(both).sigmoid() * both)
+
+    def own_losses(
+        self, batch: Batch, read: dict[str, Tensor], hidden: Tensor, tokens: int, examples: int
+    ) -> dict[str, Tensor]:
+        return {"kl": self.config.kl_weight * read["kl"].sum() / tokens} if "kl" in read else {}
