@@ -92,9 +92,9 @@ class Mime(Trunk):
         if self.training and "target" in batch:
             known = batch["emotion"] >= 0
             polarity = torch.where(known, POLARITY.to(summary.device)[batch["emotion"].clamp_min(0)], polarity)
-            seen = self.posterior(torch.cat([summary, self.pool(batch["target"])], -1))
-            read["kl"] = divergence(*seen, mean, log_variance).sum((1, 2))
-            drawn = seen[0] + (0.5 * seen[1]).exp() * torch.randn_like(mean)
+            centre, spread = self.posterior(torch.cat([summary, self.pool(batch["target"])], -1))
+            read["kl"] = divergence(centre, spread, mean, log_variance).sum((1, 2))
+            drawn = centre + (0.5 * spread).exp() * torch.randn_like(mean)
         read["mixtures"] = self.mixtures(drawn)
         read["memory"] = self.fuse(read["memory"], read["real"], read["mixtures"] @ self.emotion.weight, polarity)
         return read
