@@ -11,7 +11,7 @@ import typer
 def main(
     system: Annotated[str, typer.Argument(help="A system (see `attune ls systems`) or a recipe file.")],
     data: Annotated[
-        Path | None, typer.Option(help="Corpus folder; default: EmpatheticDialogues below ATTUNE_DATA.")
+        Path | None, typer.Option(help="Corpus folder; default: the system's own below ATTUNE_DATA.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/SYSTEM-VARIANT.")] = None,
     variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as `tuned`.")] = None,
@@ -26,9 +26,8 @@ def main(
     if show:
         typer.echo(recipe.dump(), nl=False)
         return
-    from attune.train.data import corpus
     from attune.train.trainer import train
 
     run = out or Path("runs") / f"{recipe.system}-{recipe.variant}"
-    summary = train(recipe, corpus(data), run, fresh=fresh)
+    summary = train(recipe, data, run, fresh=fresh)
     typer.echo(f"{run}: " + "  ".join(f"{key} {value}" for key, value in summary.items() if key != "vocabulary"))

@@ -14,14 +14,13 @@ import torch
 import yaml
 from tokenizers import Tokenizer
 
-from attune.dialogue.text import as_written
 from attune.dialogue.types import Context, Example
-from attune.dialogue.vocabulary import SPECIALS
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import DataError, MissingError
 from attune.generate.decoding import Decoding, decode
 from attune.models import SYSTEMS
-from attune.models.codec import BOS, EOS, PAD, Encoded, WordCodec
+from attune.models.codec import PAD, Codec, WordCodec
+from attune.registry import Registry
 
 Progress = Callable[[int], None]  # called with the number of items just done
 
@@ -78,31 +77,47 @@ def open_system(folder: str | Path) -> System:
         kind = json.loads((path / "config.json").read_text()).get("model_type", "")
     except (OSError, ValueError) as error:
         raise DataError(f"{path / 'config.json'}: not a run's configuration ({error})") from None
-    return WordSystem.open(path, kind.removeprefix("attune-"))
+    name = kind.removeprefix("attune-")
+    return FAMILIES[SYSTEMS[name].family](path, name)
 
 
-class WordSystem:
-    """A word-level model with its codec."""
+# A model class names its family; a family knows how a run folder of such a model is opened.
+FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
+    "family",
+    {
+        "word": "attune.generate.systems:open_words",
+        "pretrained": "attune.generate.pretrained:open_pretrained",
+        "classifier": "attune.generate.labeller:open_labeller",
+    },
+)
 
-    def __init__(self, model: Any, codec: WordCodec, name: str, decoding: Decoding, path: Path | None = None) -> None:
+
+def needed(path: Path, *files: str) -> None:
+    """Make sure that a run folder has these files."""
+    for file in files:
+        if not (path / file).is_file():
+            raise MissingError(f"the run at {path} lacks {file}; it may have been stopped before its first save")
+
+
+def run_decoding(path: Path) -> Decoding:
+    """The decoding that a run's recipe asks for."""
+    settings = {}
+    if (path / "config.yaml").is_file():
+        settings = yaml.safe_load((path / "config.yaml").read_text()).get("decoding", {})
+    known = {field.name for field in fields(Decoding)}
+    return Decoding(**{key: value for key, value in settings.items() if key in known})
+
+
+class NeuralSystem:
+    """A model with its codec: the reference path of every system that is a network. It offers what the model offers."""
+
+    batch = 128
+    """Contexts read at once."""
+
+    def __init__(self, model: Any, codec: Codec, name: str, decoding: Decoding, path: Path | None = None) -> None:
         self.model, self.codec, self.name, self.decoding, self.path = model.eval(), codec, name, decoding, path
-        emotion = {"perceive"} if model.config.emotion_head else set()
-        self.capabilities = frozenset({"reply", "nll"} | emotion)
-
-    @classmethod
-    def open(cls, path: Path, name: str) -> WordSystem:
-        model_class = SYSTEMS[name]
-        for needed in ("tokenizer.json", "model.safetensors"):
-            if not (path / needed).is_file():
-                raise MissingError(f"the run at {path} lacks {needed}; it may have been stopped before its first save")
-        model = model_class.from_pretrained(path, dtype=torch.float32)
-        codec = word_codec(model, Tokenizer.from_file(str(path / "tokenizer.json")))
-        settings = {}
-        if (path / "config.yaml").is_file():
-            settings = yaml.safe_load((path / "config.yaml").read_text()).get("decoding", {})
-        known = {field.name for field in fields(Decoding)}
-        decoding = Decoding(**{key: value for key, value in settings.items() if key in known})
-        return cls(model, codec, name, decoding, path)
+        self.capabilities: frozenset[str] = model.capabilities
+        self.corpus, self.protocol = model.corpus, model.protocol
 
     def reply(
         self,
@@ -116,7 +131,7 @@ class WordSystem:
         decoding = decoding or self.decoding
         items = self.codec.encode_contexts(contexts)
         said: list[Said | None] = [None] * len(items)
-        for places in by_length(items, max(1, 128 // decoding.beams)):
+        for places in by_length(items, max(1, self.batch // decoding.beams)):
             batch = self.codec.collate([items[i] for i in places])
             with torch.inference_mode():
                 read = self.model.encode(batch)
@@ -124,14 +139,13 @@ class WordSystem:
                 self.model,
                 read,
                 decoding,
-                bos=BOS,
-                eos=EOS,
-                forbidden=[i for i in range(len(SPECIALS)) if i != EOS],
+                bos=self.codec.bos,
+                eos=self.codec.eos,
+                forbidden=self.codec.forbidden,
                 seeds=[zlib.crc32(items[i].context.tobytes(), seed) for i in places],
             )
             for i, tokens in zip(places, ids, strict=True):
-                words = self.codec.words(tokens)
-                said[i] = Said(" ".join(words), as_written(words))
+                said[i] = Said(*self.codec.said(tokens))
             if progress:
                 progress(len(places))
         return [one for one in said if one is not None]
@@ -139,11 +153,11 @@ class WordSystem:
     def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]:
         items = self.codec.encode(examples)
         found: list[TokenNll | None] = [None] * len(items)
-        for places in by_length(items, 64):
+        for places in by_length(items, max(1, self.batch // 2)):
             batch = self.codec.collate([items[i] for i in places])
             with torch.inference_mode():
                 _, nll = self.model.token_nll(batch, self.model.encode(batch), 0.0)
-            ends = (batch["target"] != PAD).sum(1).cumsum(0).tolist()
+            ends = (batch["target"] != self.codec.pad).sum(1).cumsum(0).tolist()
             for i, start, end in zip(places, [0, *ends], ends, strict=False):
                 found[i] = TokenNll(float(nll[start:end].double().sum()), end - start, items[i].hidden)
             if progress:
@@ -154,13 +168,27 @@ class WordSystem:
         """[n, 32] probabilities in the order of EMOTIONS."""
         items = self.codec.encode_contexts(contexts)
         found = np.zeros((len(items), len(EMOTIONS)), dtype=np.float32)
-        for places in by_length(items, 128):
+        for places in by_length(items, self.batch):
             with torch.inference_mode():
                 logits = self.model.perceive(self.codec.collate([items[i] for i in places]))
             found[places] = logits.softmax(-1).numpy()
             if progress:
                 progress(len(places))
         return found
+
+
+class WordSystem(NeuralSystem):
+    """A word-level model with its codec."""
+
+    codec: WordCodec
+
+
+def open_words(path: Path, name: str) -> WordSystem:
+    """Open the run of a word-level system."""
+    needed(path, "tokenizer.json", "model.safetensors")
+    model = SYSTEMS[name].from_pretrained(path, dtype=torch.float32)
+    codec = word_codec(model, Tokenizer.from_file(str(path / "tokenizer.json")))
+    return WordSystem(model, codec, name, run_decoding(path), path)
 
 
 def word_codec(model: Any, tokenizer: Tokenizer, singletons: Sequence[int] = ()) -> WordCodec:
@@ -188,8 +216,8 @@ def word_codec(model: Any, tokenizer: Tokenizer, singletons: Sequence[int] = ())
     return codec
 
 
-def by_length(items: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+def by_length(items: Sequence[Any], size: int) -> Iterator[list[int]]:
     """Places of items of like length, in batches."""
-    order = sorted(range(len(items)), key=lambda i: len(items[i].context))
+    order = sorted(range(len(items)), key=lambda i: items[i].size)
     for start in range(0, len(order), size):
         yield order[start : start + size]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from attune.dialogue.text import normalise
+from attune.dialogue.text import as_written, normalise
 from attune.dialogue.types import Context, Example
 from attune.dialogue.vocabulary import SPECIALS
 from attune.emotion.taxonomy import EMOTION_ID
@@ -40,6 +40,30 @@ class Encoded:
     )  # [F] int32, training only; may be empty
     features: dict[str, np.ndarray] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """By which items are put together in batches."""
+        return len(self.context) * 1000 + len(self.response)
+
+
+class Codec(Protocol):
+    """Text ↔ tensors for one model: what a trainer, and a system that is asked, need of it.
+
+    Items have `size`, by which like ones are put together, and `response`, whose length is the number of target tokens.
+    """
+
+    bos: int
+    eos: int
+    pad: int  # where `target` has it there is nothing to say
+    forbidden: Sequence[int]  # ids that are never said
+
+    def encode(self, examples: Sequence[Example]) -> Sequence[Any]: ...
+    def encode_contexts(self, contexts: Sequence[Context]) -> Sequence[Any]: ...
+    def collate(self, items: Sequence[Any]) -> Batch: ...
+    def training_batch(self, items: Sequence[Any], rng: np.random.Generator) -> Batch: ...
+    def said(self, ids: Sequence[int]) -> tuple[str, str]: ...
+    def save(self, folder: Path) -> None: ...
+
 
 class Features(Protocol):
     """What a system reads beside the words: worked out once for each example, from its context alone."""
@@ -59,7 +83,12 @@ class WordCodec:
 
     `turns` and `tokens` limit the context to its last turns and last tokens (seed 003); `labels` is
     Prepend-k: it maps contexts to label tokens that go in front; `features` is what the system reads beside the words.
+    `hide` is how often a word that training has once becomes UNK there.
     """
+
+    bos, eos, pad = BOS, EOS, PAD
+    forbidden: Sequence[int] = tuple(i for i in range(len(SPECIALS)) if i != EOS)
+    hide = 0.0
 
     def __init__(
         self,
@@ -146,6 +175,14 @@ class WordCodec:
                 ids[self.rare[ids] & (rng.random(ids.shape) < hide)] = UNK
             batch["response"][:, 1:] = batch["target"][:, :-1].where(batch["response"][:, 1:] != PAD, PAD)
         return batch
+
+    def training_batch(self, items: Sequence[Encoded], rng: np.random.Generator) -> Batch:
+        return self.collate(items, self.hide, rng)
+
+    def said(self, ids: Sequence[int]) -> tuple[str, str]:
+        """A reply in normal form, and as a person sees it."""
+        words = self.words(ids)
+        return " ".join(words), as_written(words)
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """Ids of a reply as normal-form tokens, without the specials."""

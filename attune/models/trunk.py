@@ -98,6 +98,12 @@ class Trunk(PreTrainedModel):
     config: TrunkConfig
     base_model_prefix = ""
     supports_gradient_checkpointing = False
+    family = "word"
+    """How it is prepared and opened: `attune.train.prepare`, `attune.generate.systems`."""
+    corpus = "empathetic_dialogues"
+    """The folder below ATTUNE_DATA that it is trained and scored on when no other is named."""
+    protocol = "listener-turns"
+    """The protocol that it is validated and scored on."""
 
     def __init__(self, config: TrunkConfig) -> None:
         super().__init__(config)
@@ -129,6 +135,10 @@ class Trunk(PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         return self.vectors
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return frozenset({"reply", "nll"} | ({"perceive"} if self.config.emotion_head else set()))
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Linear):

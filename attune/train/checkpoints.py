@@ -36,7 +36,7 @@ class Progress:
 def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     """Write weights, optimiser state and progress; the previous checkpoint stays until the new one is complete."""
     with atomic_dir(folder) as new:
-        save_file(model.state_dict(), new / "model.safetensors")
+        save_file(_state(model), new / "model.safetensors")
         save_file(_optimizer_tensors(optimizer), new / "optimizer.safetensors")
         (new / "progress.json").write_text(json.dumps(asdict(progress)))
 
@@ -44,7 +44,10 @@ def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim
 def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
     """Restore what :func:`save_checkpoint` wrote."""
     try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
+        tensors = load_file(folder / "model.safetensors")
+        if tensors.keys() != _state(model).keys():
+            raise ValueError("it holds the weights of another model")
+        model.load_state_dict(tensors, strict=False)
         if optimizer is not None:
             _restore(optimizer, load_file(folder / "optimizer.safetensors"))
         return Progress(**json.loads((folder / "progress.json").read_text()))
@@ -59,6 +62,11 @@ def save_system(folder: Path, model: Any) -> None:
     for file in (folder / "best.new").iterdir():
         os.replace(file, folder / file.name)
     (folder / "best.new").rmdir()
+
+
+def _state(model: Any) -> dict[str, Tensor]:
+    """The weights to keep. A model on pretrained parts says which: what stays as it was is not copied each time."""
+    return model.trained_state() if hasattr(model, "trained_state") else model.state_dict()
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

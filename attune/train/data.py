@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +15,21 @@ from attune.dialogue.text import normalise
 from attune.dialogue.types import Dialogue, Example, ReadReport
 from attune.errors import DataError, MissingError
 from attune.files import data_dir
-from attune.models.codec import Encoded
 
 POOL = 100  # batches whose examples are sorted by length together
 
 
-def corpus(data: str | Path | None) -> Path:
-    """The corpus folder asked for, or EmpatheticDialogues below `ATTUNE_DATA`."""
+def corpus(data: str | Path | None, default: str = "empathetic_dialogues") -> Path:
+    """The corpus folder asked for, or the `default` one below `ATTUNE_DATA`."""
     if data is not None:
         if not Path(data).exists():
             raise MissingError(f"no corpus at {data}")
         return Path(data)
     root = data_dir()
-    if root is None or not (root / "empathetic_dialogues").is_dir():
-        raise MissingError(
-            "no corpus: give --data DIR, or set ATTUNE_DATA to the folder that holds empathetic_dialogues/ "
-            "(attune data get empathetic-dialogues fetches it)"
-        )
-    return root / "empathetic_dialogues"
+    if root is None or not (root / default).is_dir():
+        fetch = " (attune data get empathetic-dialogues fetches it)" if default == "empathetic_dialogues" else ""
+        raise MissingError(f"no corpus: give --data DIR, or set ATTUNE_DATA to the folder that holds {default}/{fetch}")
+    return root / default
 
 
 def load_split(data: str | Path, split: str) -> list[Dialogue]:
@@ -59,14 +57,14 @@ def count_words(dialogues: Sequence[Dialogue]) -> Counter[str]:
     return counts
 
 
-def bucketed(items: Sequence[Encoded], size: int, seed: int, epoch: int) -> list[np.ndarray]:
+def bucketed(items: Sequence[Any], size: int, seed: int, epoch: int) -> list[np.ndarray]:
     """One epoch's batches of places: shuffled, then sorted by length within pools, then the batches shuffled.
 
     The order depends on the seed and the epoch alone, so a resumed run sees what the interrupted one would have seen.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(items))
-    lengths = np.array([len(item.context) * 1000 + len(item.response) for item in items])
+    lengths = np.array([item.size for item in items])
     batches: list[np.ndarray] = []
     for start in range(0, len(order), size * POOL):
         pool = order[start : start + size * POOL]
@@ -75,8 +73,8 @@ def bucketed(items: Sequence[Encoded], size: int, seed: int, epoch: int) -> list
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def in_order(items: Sequence[Encoded], size: int) -> Iterator[np.ndarray]:
+def in_order(items: Sequence[Any], size: int) -> Iterator[np.ndarray]:
     """Batches of places by length, for validation."""
-    order = np.argsort([len(item.context) for item in items], kind="stable")
+    order = np.argsort([item.size for item in items], kind="stable")
     for start in range(0, len(order), size):
         yield order[start : start + size]

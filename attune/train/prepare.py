@@ -1,4 +1,8 @@
-"""From a recipe and a corpus to an untrained model with its codec: vocabulary, word vectors, label classifier."""
+"""From a recipe and a corpus to an untrained model with its codec.
+
+How, depends on the model's family: a word-level one gets a vocabulary, word vectors and perhaps a label classifier; one on
+pretrained parts gets their weights and tokenizers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +25,31 @@ from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import DataError, MissingError
 from attune.generate.systems import word_codec
 from attune.models import SYSTEMS
-from attune.models.codec import UNK, WordCodec
+from attune.models.codec import UNK, Codec, WordCodec
 from attune.models.layers.bag import BagClassifier
+from attune.registry import Registry
 from attune.train.data import count_words, load_split
 from attune.train.recipes import Recipe
 
+Prepared = tuple[Any, Codec, dict[str, Any]]  # a fresh model, its codec, and what is to be known of its vocabulary
+FAMILIES: Registry[Callable[[Recipe, str | Path, Sequence[Dialogue]], Prepared]] = Registry(
+    "family",
+    {
+        "word": "attune.train.prepare:prepare_words",
+        "pretrained": "attune.train.pretrained:prepare_pretrained",
+        "classifier": "attune.train.pretrained:prepare_pretrained",
+    },
+)
 
-def prepare(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> tuple[Any, WordCodec, dict[str, Any]]:
+
+def prepare(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> Prepared:
     """A fresh model and codec for a recipe, and the facts about its vocabulary that belong into signatures."""
     torch.manual_seed(recipe.training.seed)
+    return FAMILIES[SYSTEMS[recipe.system].family](recipe, data, train)
+
+
+def prepare_words(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> tuple[Any, WordCodec, dict[str, Any]]:
+    """A word-level model over the words of the training turns."""
     counts = count_words(train)
     if recipe.text.vocabulary == "all-splits":
         for split in ("valid", "test"):
@@ -55,6 +75,7 @@ def prepare(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> tupl
     if config.bag:
         fit_bag(model.bag, tokenizer, labelled, config.bag_labels or [], recipe.training.seed)
     codec = word_codec(model, tokenizer, singletons(counts, tokenizer))
+    codec.hide = recipe.text.unk_singletons
     valid = (normalise(turn.text) for dialogue in load_split(data, "valid") for turn in dialogue.turns)
     facts = {
         "vocabulary": recipe.text.vocabulary,

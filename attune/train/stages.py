@@ -23,6 +23,12 @@ class Stage:
     def parameters(self, model: Any) -> list[torch.nn.Parameter]:
         return [p for p in model.parameters() if p.requires_grad]
 
+    def groups(self, model: Any) -> list[dict[str, Any]]:
+        """Parameters by the factor of the learning rate that they are trained with; a model may have groups of its own."""
+        if hasattr(model, "parameter_groups"):
+            return model.parameter_groups()
+        return [{"params": self.parameters(model), "factor": 1.0}]
+
     def step(self, trainer: Trainer, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, float]:
         """One update from one batch (this process's rows of it); returns the terms to record."""
         terms = trainer.model(batch, tokens, examples)

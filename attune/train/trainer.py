@@ -19,23 +19,30 @@ from torch import Tensor
 
 from attune.errors import AttuneError, SettingsError
 from attune.files import atomic_write
-from attune.models.codec import Encoded, WordCodec
+from attune.models import SYSTEMS
+from attune.models.codec import Codec
 from attune.train.checkpoints import Progress, load_checkpoint, save_checkpoint, save_system
-from attune.train.data import bucketed, in_order, load_examples, load_split
+from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import Recipe
 from attune.train.report import Reporter
 from attune.train.schedules import rate
 from attune.train.stages import Stage, stages_of
 
+ACCURACIES = {"emotion": "emotion_accuracy", "label": "accuracy"}  # a loss per example → how often the model is right
 
-def train(recipe: Recipe, data: str | Path, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
-    """Train a recipe on a corpus folder into a run folder; resumes a run that was interrupted. Returns its summary."""
-    run = Path(out)
+
+def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
+    """Train a recipe on a corpus folder into a run folder; resumes a run that was interrupted. Returns its summary.
+
+    Without `data`, the corpus that the system is made for is taken from ATTUNE_DATA.
+    """
+    run, kind = Path(out), SYSTEMS[recipe.system]
     check_run(run, recipe, fresh)
+    data = corpus(data, kind.corpus)
     dialogues = load_split(data, "train")
     examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
-    valid = load_examples(load_split(data, "valid"), "listener-turns", "valid")
+    valid = load_examples(load_split(data, "valid"), kind.protocol, "valid")
     model, codec, facts = prepare(recipe, data, dialogues)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
@@ -76,7 +83,7 @@ def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
 class Trainer:
     """Runs the stages of one model. What a stage needs: `model`, `codec`, `accelerator`, `update()`, `run`, `recipe`."""
 
-    def __init__(self, recipe: Recipe, model: Any, codec: WordCodec, run: Path) -> None:
+    def __init__(self, recipe: Recipe, model: Any, codec: Codec, run: Path) -> None:
         self.recipe, self.codec, self.run, self.settings = recipe, codec, run, recipe.training
         self.accelerator = Accelerator(
             cpu=not torch.cuda.is_available(),
@@ -88,7 +95,7 @@ class Trainer:
         self.stages = stages_of(model)
         self.checkpoint = run / "checkpoint"
 
-    def fit(self, train: Sequence[Encoded], valid: Sequence[Encoded]) -> dict[str, Any]:
+    def fit(self, train: Sequence[Any], valid: Sequence[Any]) -> dict[str, Any]:
         """Run all stages; the best weights on validation end in the run folder."""
         if (self.run / "summary.json").is_file():
             return json.loads((self.run / "summary.json").read_text())
@@ -130,12 +137,13 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _run_stage(self, stage: Stage, train: Sequence[Encoded], valid: Sequence[Encoded], resume: bool) -> None:
+    def _run_stage(self, stage: Stage, train: Sequence[Any], valid: Sequence[Any], resume: bool) -> None:
         settings, progress = self.settings, self.progress
-        self.trained = stage.parameters(self.bare)
+        groups = stage.groups(self.bare)
+        self.trained = [parameter for group in groups for parameter in group["params"]]
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         self.optimizer = kind(
-            self.trained,
+            groups,
             lr=1e-9,
             betas=settings.betas,
             eps=settings.eps,
@@ -162,12 +170,12 @@ class Trainer:
             if not stop and progress.step % settings.validate_every:
                 self._validate(valid, reporter)
 
-    def _train_step(self, stage: Stage, items: list[Encoded], total: int, reporter: Reporter) -> None:
+    def _train_step(self, stage: Stage, items: list[Any], total: int, reporter: Reporter) -> None:
         settings, progress = self.settings, self.progress
         started = time.perf_counter()
         progress.step += 1
         for group in self.optimizer.param_groups:
-            group["lr"] = rate(
+            group["lr"] = group["factor"] * rate(
                 settings.schedule,
                 progress.step,
                 peak=settings.lr,
@@ -177,30 +185,34 @@ class Trainer:
             )
         self.model.train()
         torch.manual_seed(settings.seed * 1_000_003 + progress.step * 101 + self.accelerator.process_index)
-        batch = self._batch(items, hide=self.recipe.text.unk_singletons)
+        batch = self._batch(items)
         tokens = sum(len(item.response) for item in items)
         terms = stage.step(self, batch, tokens, len(items))
         progress.seconds += time.perf_counter() - started
         progress.examples += len(items)
         reporter.trained(terms, len(items))
 
-    def _batch(self, items: list[Encoded], hide: float) -> dict[str, Tensor]:
+    def _batch(self, items: list[Any]) -> dict[str, Tensor]:
         """The whole batch made alike in every process, then this process's rows of it."""
         rng = np.random.default_rng([self.settings.seed, self.progress.step])
-        batch = self.codec.collate(items, hide, rng)
+        batch = self.codec.training_batch(items, rng)
         count, rank = self.accelerator.num_processes, self.accelerator.process_index
         return {name: value[rank::count].to(self.accelerator.device) for name, value in batch.items()}
 
-    def _validate(self, valid: Sequence[Encoded], reporter: Reporter) -> bool:
+    def _validate(self, valid: Sequence[Any], reporter: Reporter) -> bool:
         """Measure, keep the weights if they are the best so far, and tell whether patience is at its end."""
         scores, progress, settings = self.measure(valid), self.progress, self.settings
         value = scores[settings.select]
         better = progress.best is None or (
-            value > progress.best if settings.select == "emotion_accuracy" else value < progress.best
+            value > progress.best if settings.select.endswith("accuracy") else value < progress.best
         )
         if better:
             progress.best, progress.best_step, progress.waited = value, progress.step, 0
             if self.accelerator.is_main_process:
+                if hasattr(self.bare, "calibrate"):
+                    self.bare.calibrate(
+                        self.codec.collate([valid[i] for i in places]) for places in in_order(valid, 64)
+                    )
                 save_system(self.run, self.bare)
         elif progress.step > settings.min_steps:
             progress.waited += 1
@@ -208,8 +220,8 @@ class Trainer:
         return progress.waited >= settings.patience
 
     @torch.inference_mode()
-    def measure(self, items: Sequence[Encoded]) -> dict[str, float]:
-        """Perplexity (and emotion accuracy) over encoded examples, shared among the processes."""
+    def measure(self, items: Sequence[Any]) -> dict[str, float]:
+        """Perplexity and accuracy, as far as the model has them, over encoded examples, shared among the processes."""
         self.bare.eval()
         sums: dict[str, float] = {}
         tokens = 0
@@ -226,10 +238,13 @@ class Trainer:
         both = torch.tensor([tokens, *(sums[name] for name in names)], dtype=torch.float64)
         both = self.accelerator.reduce(both.to(self.accelerator.device), "sum").cpu()
         tokens, sums = int(both[0]), dict(zip(names, both[1:].tolist(), strict=True))
-        scores = {"ppl": math.exp(sums["nll"] / tokens), "loss": sums["nll"] / tokens}
-        if "right" in sums:
-            scores |= {"emotion_accuracy": sums["right"] / len(items)}
-            scores["loss"] += sums["emotion"] / len(items)
+        scores = {"loss": 0.0}
+        if "nll" in sums:
+            scores = {"ppl": math.exp(sums["nll"] / tokens), "loss": sums["nll"] / tokens}
+        for term, accuracy in ACCURACIES.items():
+            if term in sums:
+                scores[accuracy] = sums["right"] / len(items)
+                scores["loss"] += sums[term] / len(items)
         return scores
 
     def _save(self) -> None:
