@@ -55,6 +55,18 @@ def _parts() -> list[str]:
     return list(PARTS)
 
 
+def _sources() -> list[str]:
+    from attune.knowledge.sources import SOURCES
+
+    return list(SOURCES)
+
+
+def _lexicons() -> list[str]:
+    from attune.emotion.lexicons import LEXICONS
+
+    return list(LEXICONS)
+
+
 KINDS: dict[str, Callable[[], list[str]]] = {
     "systems": _systems,
     "recipes": _recipes,
@@ -63,6 +75,8 @@ KINDS: dict[str, Callable[[], list[str]]] = {
     "metrics": _metrics,
     "decodings": _decodings,
     "parts": _parts,
+    "sources": _sources,
+    "lexicons": _lexicons,
 }
 
 
