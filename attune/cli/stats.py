@@ -44,7 +44,7 @@ def knowledge(
 ) -> None:
     """Count how many words of the responses stand in the history, and how many are one hop from it."""
     from attune.knowledge.build import open_index
-    from attune.knowledge.statistics import knowledge_statistics
+    from attune.knowledge.overlap import knowledge_statistics
     from attune.knowledge.statistics_page import knowledge_page
     from attune.knowledge.terminal import show_knowledge
 

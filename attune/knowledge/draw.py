@@ -25,8 +25,8 @@ _APART = 20.0  # the most by which words of a short row are moved apart
 _GROUND = 40.0  # from the ground to the end of its band: dots and their words
 _LEVEL = 37.0  # from one concept to the one above it
 _FIRST = 40.0  # from the ground to the lowest concept
-_SIZE, _SMALL = 13.0, 10.0  # of letters
-_LONGEST = 18  # letters of a label
+_SIZE, _BOLD, _SMALL = 13.0, 14.0, 10.0  # of letters; bold ones are wider
+_WIDEST = 140.0  # room for a label
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Plant:
     @property
     def half(self) -> float:
         """Half the room its label needs."""
-        return max(text_width(self.label, 1.08 * _SIZE) / 2, 7.0)  # in bold
+        return max(text_width(self.label, _BOLD) / 2, 7.0)
 
 
 @dataclass
@@ -102,6 +102,7 @@ class _Garden:
 
     def __init__(self, said: Explanation, width: float) -> None:
         self.said, self.width = said, width
+        self.room = min(_WIDEST, width / 2 - _MARGIN - _lean(1, 0) - 18)  # a word with concepts on both sides fits
         words = said.graph.words
         grown: dict[int, list[int]] = {}  # word → the concepts that grow from it
         for number, concept in enumerate(said.graph.concepts):
@@ -111,7 +112,7 @@ class _Garden:
             rest = [place for place in range(len(words)) if place not in grown]
             shown = set(grown) | set(rest[len(grown) - MOST_WORDS :])
         self.hidden = len(words) - len(shown)
-        plants = [_Plant(place, clipped(words[place])) for place in sorted(shown)]
+        plants = [_Plant(place, fitted(words[place], _BOLD, self.room)) for place in sorted(shown)]
         for plant in plants:
             for i, number in enumerate(grown.get(plant.place, ())):
                 alone = i % 2 == 0 and i + 1 == len(
@@ -161,9 +162,15 @@ class _Garden:
         reach = {-1: plant.half, 1: plant.half}
         for number, side, level in plant.concepts:
             concept = self.said.graph.concepts[number]
-            label = max(text_width(clipped(concept.concept), _SIZE), text_width(spoken(concept.relation), _SMALL))
+            label = max(text_width(text, size) for text, size in self._labels(concept))
             reach[side or 1] = max(reach[side or 1], _lean(side, level) + _radius(concept) + 5 + label)
         return reach[-1], reach[1]
+
+    def _labels(self, concept: GraphConcept) -> tuple[tuple[str, float], tuple[str, float]]:
+        """What stands beside a concept: its text and its relation, each with the size of its letters."""
+        texts = ((concept.concept, _SIZE), (spoken(concept.relation), _SMALL))
+        one, other = ((fitted(text, size, self.room), size) for text, size in texts)
+        return one, other
 
     def _stand(self) -> None:
         """Spread each row's words over the width, and give it its height: as high as its concepts grow."""
@@ -280,7 +287,8 @@ class _Garden:
     def _concept(self, concept: GraphConcept, spot: _Spot, valence: float | None) -> Node:
         word = self.said.graph.words[concept.words[0]]
         side = -1 if spot.x < self.words[concept.words[0]].x else 1
-        x, relation = spot.x + side * (spot.r + 5), spoken(concept.relation)
+        x = spot.x + side * (spot.r + 5)
+        (label, _), (small, _) = self._labels(concept)
         return node(
             "g",
             {
@@ -290,13 +298,13 @@ class _Garden:
             node(
                 "title",
                 None,
-                f"{word} <{relation}> {concept.concept}: concept, intensity {concept.intensity:.2f}, "
+                f"{word} <{spoken(concept.relation)}> {concept.concept}: concept, intensity {concept.intensity:.2f}, "
                 f"{feeling(valence)}, confidence {concept.confidence:.2f}",
             ),
             node("circle", {"cx": spot.x, "cy": spot.y, "r": spot.r + 4, "class": "halo"}),
             node("circle", {"cx": spot.x, "cy": spot.y, "r": spot.r}),
-            node("text", {"x": x, "y": spot.y + 1}, clipped(concept.concept)),
-            node("text", {"x": x, "y": spot.y + 12.5, "class": "relation"}, relation),
+            node("text", {"x": x, "y": spot.y + 1}, label),
+            node("text", {"x": x, "y": spot.y + 12.5, "class": "relation"}, small),
         )
 
 
@@ -309,13 +317,17 @@ def _lean(side: int, level: int) -> float:
     return max(32.0 - 9.0 * level, 14.0) if side else 0.0
 
 
-def clipped(text: str) -> str:
-    """A label that is not too long.
+def fitted(text: str, size: float, room: float) -> str:
+    """A label cut to the room there is for it.
 
-    >>> clipped("misunderstandings and more")
-    'misunderstandings…'
+    >>> fitted("misunderstanding", 13, 140), fitted("misunderstanding", 13, 80)
+    ('misunderstanding', 'misunder…')
     """
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+    if text_width(text, size) <= room:
+        return text
+    while text and text_width(f"{text}…", size) > room:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
 
 
 def text_width(text: str, size: float) -> float:

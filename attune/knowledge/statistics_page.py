@@ -8,15 +8,9 @@ import numpy as np
 
 from attune.emotion.taxonomy import DAILYDIALOG, EMOTIONS, INTENTS, LABELS, NEUTRAL, TO_DAILYDIALOG
 from attune.knowledge.charts import heat_map, histogram
+from attune.knowledge.overlap import PRINTED_SHARES, KnowledgeStatistics
 from attune.knowledge.page import Node, bar, counted, footer, header, legend, node, page, section, table
-from attune.knowledge.statistics import (
-    PRINTED_SHARES,
-    EmotionRow,
-    EmotionStatistics,
-    KnowledgeStatistics,
-    Transitions,
-    printed_figure,
-)
+from attune.knowledge.statistics import EmotionRow, EmotionStatistics, Transitions, printed_figure
 
 # Emotions that are alike stand together: by DailyDialog's six, then by the alphabet.
 ORDER = sorted(EMOTIONS, key=lambda emotion: (TO_DAILYDIALOG[emotion], emotion))

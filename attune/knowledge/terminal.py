@@ -14,7 +14,8 @@ from attune.emotion.taxonomy import EMOTIONS
 from attune.knowledge.ckece import spoken
 from attune.knowledge.explain import Explanation, Feeling, FeltWord, feeling
 from attune.knowledge.explain_page import MOST, PARTS, signed, strongest_words, summary
-from attune.knowledge.statistics import PRINTED_SHARES, EmotionStatistics, KnowledgeStatistics, Transitions
+from attune.knowledge.overlap import PRINTED_SHARES, KnowledgeStatistics
+from attune.knowledge.statistics import EmotionStatistics, Transitions
 from attune.knowledge.statistics_page import percent
 
 _COLOUR: dict[Feeling, str] = {"pleasant": "green", "unpleasant": "red", "neutral": "yellow", "unknown": "yellow"}
@@ -118,14 +119,12 @@ def show_emotions(found: EmotionStatistics, console: Console) -> None:
         f"{found.data}{f', split {found.split}' if found.split else ''}: {found.dialogues:,} dialogues", markup=False
     )
     if found.emotions:
-        table = _table(
-            "emotion", "dialogues", "share", "", "speaker says", "listener says", right=("dialogues", "share")
-        )
+        table = _table("emotion", "count", "share", "", "speaker says", "listener says", right=("count", "share"))
         most = found.emotions[0].share
         for row in found.emotions:
             sides = (Text(", ".join(word for word, _ in words)) for words in (row.speaker_words, row.listener_words))
             table.add_row(
-                Text(row.emotion), f"{row.dialogues:,}", percent(row.share), bar(row.share / most, 16, "cyan"), *sides
+                Text(row.emotion), f"{row.dialogues:,}", percent(row.share), bar(row.share / most, 6, "cyan"), *sides
             )
         _print(console, "Emotions and their words", table)
     if agreement := found.agreement:
