@@ -90,7 +90,7 @@ def draw_graph(said: Explanation, width: int = 920, name: str = "graph") -> Node
         node("desc", {"id": f"{name}-about"}, about),
         node("defs", None, arrow),
         *garden.bands(),
-        node("g", {"class": "rays"}, *garden.rays()),
+        node("g", {"class": "rays", "style": f"--ray:{garden.ray:.3f}"}, *garden.rays()),
         node("g", {"class": "steps"}, *garden.steps(f"url(#{name}-tip)")),
         node("g", {"class": "stems"}, *garden.stems()),
         *garden.vertices(),
@@ -192,6 +192,11 @@ class _Garden:
         return _Spot(plant.x + side * _lean(side, level), plant.y - _FIRST - _LEVEL * level, r)
 
     # ----------------------------------------------------------------------------------- what is drawn
+
+    @property
+    def ray(self) -> float:
+        """How bright a ray is: the more there are the less, so that words stay readable."""
+        return 0.18 * min(1.0, (40 / max(len(self.words) + len(self.concepts), 1)) ** 0.5)
 
     def bands(self) -> Iterator[Node]:
         """A piece of ground for every turn, with its name."""
