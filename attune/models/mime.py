@@ -6,14 +6,12 @@ polarity mimics, the other does not. Each refines the context in an encoder of i
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from attune.emotion.taxonomy import EMOTIONS, POSITIVE
 from attune.models import register_system
-from attune.models.codec import Batch
+from attune.models.codec import PAD, Batch
 from attune.models.layers.blocks import Encoder, Norm
 from attune.models.trunk import Trunk, TrunkConfig
 
@@ -101,8 +99,7 @@ class Mime(Trunk):
 
     def pool(self, ids: Tensor) -> Tensor:
         """The mean of the words' vectors [B, d]; padding has none."""
-        words = self.widen(self.vectors(ids)).sum(1) * math.sqrt(self.config.d_model)
-        return words / (ids != 0).sum(1, keepdim=True)
+        return self.words(ids).sum(1) / (ids != PAD).sum(1, keepdim=True)
 
     def mixtures(self, drawn: Tensor) -> Tensor:
         """[B, 2, d] → the weights of the emotions within each polarity [B, 2, 32]."""

@@ -163,10 +163,13 @@ class Trunk(PreTrainedModel):
 
     # — reading —
 
+    def words(self, ids: Tensor) -> Tensor:
+        """[B, T] → [B, T, d]: word vectors scaled by √d."""
+        return self.widen(self.vectors(ids)) * math.sqrt(self.config.d_model)
+
     def embed(self, ids: Tensor, offset: int = 0) -> Tensor:
-        """[B, T] → [B, T, d]: word vector scaled by √d, plus position."""
-        words = self.widen(self.vectors(ids)) * math.sqrt(self.config.d_model)
-        return words + self.positions(ids.shape[1], ids.device, offset)
+        """[B, T] → [B, T, d]: words with their positions."""
+        return self.words(ids) + self.positions(ids.shape[1], ids.device, offset)
 
     def encode(self, batch: Batch) -> dict[str, Tensor]:
         """Read the context: `memory` [B, S, d], `real` [B, S], and what this system adds. Batch-first tensors only."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -39,6 +42,11 @@ class Attention(nn.Module):
         query = self._split(self.query(x))
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
         return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weigh(self, x: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The attention weights themselves [B, heads, T, S], where they are looked at."""
+        scores = self._split(self.query(x)) @ key.transpose(2, 3) / math.sqrt(key.shape[-1])
+        return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
