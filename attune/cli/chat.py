@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+if TYPE_CHECKING:  # torch is imported only when a system is loaded
+    from attune.respond.agent import Agent
 
 HELP = "/new starts another conversation, /quit ends, /help shows this."
 
@@ -18,8 +21,8 @@ def main(
     plain: Annotated[bool, typer.Option(help="Read lines, print replies, nothing else (for pipes).")] = False,
 ) -> None:
     """Talk. Tell what happened to you; the system answers, and shows beside it what it thinks you feel."""
-    console = Console(stderr=plain, highlight=False)
     plain = plain or not sys.stdin.isatty()
+    console = Console(stderr=plain, highlight=False)
     if not plain:
         with console.status("Waking up …"):
             agent = _load(system)
@@ -34,10 +37,8 @@ def main(
     turns: list[str] = []
     while True:
         try:
-            text = (sys.stdin.readline() if plain else _ask()).removesuffix("\n")
+            text = _ask(plain)
         except (EOFError, KeyboardInterrupt):
-            break
-        if plain and not text:
             break
         if not text.strip():
             continue
@@ -61,13 +62,19 @@ def main(
         console.print(f"[cyan]{escape(reply.text)}[/]" + (f"   [dim]{felt}[/]" if felt else ""))
 
 
-def _ask() -> str:
+def _ask(plain: bool) -> str:
+    """The person's next line; EOFError when there is none."""
+    if plain:
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.removesuffix("\n")
     import readline  # noqa: F401  arrows and history for input()
 
     return input("you: " if os.environ.get("NO_COLOR") else "\001\033[1m\002you:\001\033[0m\002 ")
 
 
-def _load(system: str):  # type: ignore[no-untyped-def]  # torch is imported only now
+def _load(system: str) -> Agent:
     from attune.respond.agent import load
 
     return load(system)

@@ -112,5 +112,10 @@ def test_replies_for_a_file_of_good_and_bad_lines_keep_what_is_good(
         run(["reply", "--file", str(asked), "--system", str(tmp_path / "run")])
     assert ended.value.code == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [("text" in row, "error" in row) for row in rows] == [(True, False), (False, True), (False, True), (True, False)]
+    assert [("text" in row, "error" in row) for row in rows] == [
+        (True, False),
+        (False, True),
+        (False, True),
+        (True, False),
+    ]
     assert "asked.jsonl:2" in rows[1]["error"]
