@@ -171,8 +171,8 @@ class Trunk(PreTrainedModel):
         """[B, T] → [B, T, d]: words with their positions."""
         return self.words(ids) + self.positions(ids.shape[1], ids.device, offset)
 
-    def encode(self, batch: Batch) -> dict[str, Tensor]:
-        """Read the context: `memory` [B, S, d], `real` [B, S], and what this system adds. Batch-first tensors only."""
+    def read_words(self, batch: Batch) -> Tensor:
+        """The encoder's states of the context [B, S, d]."""
         x = self.dropout(self.embed(batch["context"]) + self.role_vectors(batch["roles"]))
         memory = self.encoder(x, batch["real"])
         if self.config.ensemble != "none":
@@ -180,6 +180,11 @@ class Trunk(PreTrainedModel):
             seen = batch["real"] & (batch["roles"] != ROLE_ID["cls"]) & (batch["roles"] != ROLE_ID["label"])
             view = self.bag.represent(batch["context"], seen)
             memory = self.join(torch.cat([memory, view[:, None].expand(-1, memory.shape[1], -1)], -1))
+        return memory
+
+    def encode(self, batch: Batch) -> dict[str, Tensor]:
+        """Read the context: `memory` [B, S, d], `real` [B, S], and what this system adds. Batch-first tensors only."""
+        memory = self.read_words(batch)
         read = {"memory": memory, "real": batch["real"], "responder": batch["responder"]}
         if self.config.emotion_head:
             read["emotion"] = self.emotion(memory[:, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,28 +32,47 @@ class Progress:
     seconds: float = 0.0
     examples: int = 0
     sums: dict[str, float] = field(default_factory=dict)  # running training terms since the last record
+    begun: int = 0  # the step after which this stage began
 
 
-def save_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Write weights, optimiser state and progress; the previous checkpoint stays until the new one is complete."""
+Parts = Mapping[str, torch.nn.Module | torch.optim.Optimizer]  # what is trained beside the model, and optimisers
+
+
+def save_checkpoint(folder: Path, model: torch.nn.Module, progress: Progress, parts: Parts) -> None:
+    """Write weights, optimiser states and progress; the previous checkpoint stays until the new one is complete."""
     with atomic_dir(folder) as new:
         save_file(_state(model), new / "model.safetensors")
-        save_file(_optimizer_tensors(optimizer), new / "optimizer.safetensors")
+        for name, part in parts.items():
+            tensors = part.state_dict() if isinstance(part, torch.nn.Module) else _optimizer_tensors(part)
+            save_file(tensors, new / f"{name}.safetensors")
         (new / "progress.json").write_text(json.dumps(asdict(progress)))
 
 
-def load_checkpoint(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
-    """Restore what :func:`save_checkpoint` wrote."""
+def load_checkpoint(folder: Path, model: torch.nn.Module, parts: Parts | None = None) -> Progress:
+    """Restore what :func:`save_checkpoint` wrote; without `parts`, the model alone."""
     try:
-        tensors = load_file(folder / "model.safetensors")
-        if tensors.keys() != _state(model).keys():
-            raise ValueError("it holds the weights of another model")
-        model.load_state_dict(tensors, strict=False)
-        if optimizer is not None:
-            _restore(optimizer, load_file(folder / "optimizer.safetensors"))
+        _load(folder / "model.safetensors", model)
+        for name, part in (parts or {}).items():
+            tensors = load_file(folder / f"{name}.safetensors")
+            if isinstance(part, torch.nn.Module):
+                part.load_state_dict(tensors)
+            else:
+                _restore(part, tensors)
         return Progress(**json.loads((folder / "progress.json").read_text()))
     except (OSError, ValueError, RuntimeError, TypeError, SafetensorError) as error:
         raise DataError(f"{folder}: not a checkpoint of this run ({error}); --fresh starts anew") from None
+
+
+def load_best(folder: Path, model: torch.nn.Module) -> None:
+    """Go back to the weights that :func:`save_system` kept."""
+    _load(folder / "model.safetensors", model)
+
+
+def _load(file: Path, model: torch.nn.Module) -> None:
+    tensors = load_file(file)
+    if tensors.keys() != _state(model).keys():
+        raise ValueError("it holds the weights of another model")
+    model.load_state_dict(tensors, strict=False)
 
 
 def save_system(folder: Path, model: Any) -> None:

@@ -21,7 +21,7 @@ from attune.errors import AttuneError, SettingsError
 from attune.files import atomic_write
 from attune.models import SYSTEMS
 from attune.models.codec import Codec
-from attune.train.checkpoints import Progress, load_checkpoint, save_checkpoint, save_system
+from attune.train.checkpoints import Progress, load_best, load_checkpoint, save_checkpoint, save_system
 from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import Recipe
@@ -81,7 +81,11 @@ def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
 
 
 class Trainer:
-    """Runs the stages of one model. What a stage needs: `model`, `codec`, `accelerator`, `update()`, `run`, `recipe`."""
+    """Runs the stages of one model.
+
+    What a stage needs: `model`, `bare` (the same without its wrapper for many processes), `codec`, `accelerator`,
+    `update()`, `progress`, `recipe`, and `beside` for what it trains beside the model.
+    """
 
     def __init__(self, recipe: Recipe, model: Any, codec: Codec, run: Path) -> None:
         self.recipe, self.codec, self.run, self.settings = recipe, codec, run, recipe.training
@@ -93,6 +97,7 @@ class Trainer:
         self.facts: dict[str, Any] = {}
         self.progress = Progress()
         self.stages = stages_of(model)
+        self.beside: dict[str, torch.nn.Module | torch.optim.Optimizer] = {}
         self.checkpoint = run / "checkpoint"
 
     def fit(self, train: Sequence[Any], valid: Sequence[Any]) -> dict[str, Any]:
@@ -105,10 +110,7 @@ class Trainer:
         self.model: Any = self.accelerator.prepare(self.bare)
         for number in range(self.progress.stage, len(self.stages)):
             if number > self.progress.stage:
-                kept = self.progress
-                self.progress = Progress(
-                    stage=number, step=kept.step, epoch=kept.epoch, seconds=kept.seconds, examples=kept.examples
-                )
+                self._next_stage(number)
             self._run_stage(self.stages[number], train, valid, resume=begun)
             begun = False
         summary = {
@@ -137,8 +139,25 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
+    def _next_stage(self, number: int) -> None:
+        """Go on from the best weights of the stage before."""
+        if self.stages[number - 1].validates:
+            self.accelerator.wait_for_everyone()
+            load_best(self.run, self.bare)
+        kept = self.progress
+        self.progress = Progress(
+            stage=number,
+            step=kept.step,
+            begun=kept.step,
+            epoch=kept.epoch,
+            seconds=kept.seconds,
+            examples=kept.examples,
+        )
+
     def _run_stage(self, stage: Stage, train: Sequence[Any], valid: Sequence[Any], resume: bool) -> None:
-        settings, progress = self.settings, self.progress
+        self.settings = settings = stage.settings(self.recipe.training, self.bare)
+        progress = self.progress
+        stage.begin(self)
         groups = stage.groups(self.bare)
         self.trained = [parameter for group in groups for parameter in group["params"]]
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
@@ -151,23 +170,26 @@ class Trainer:
             fused=True,
         )
         if resume:
-            load_checkpoint(self.checkpoint, self.bare, self.optimizer)
+            load_checkpoint(self.checkpoint, self.bare, {**self.beside, "optimizer": self.optimizer})
+        elif progress.stage:
+            self._save()  # an interrupted run never needs an earlier stage again
         per_epoch = math.ceil(len(train) / settings.batch_size)
-        total = per_epoch * settings.epochs
-        reporter = Reporter(self, stage.name, total, len(train))
+        total = stage.steps(self.bare) or per_epoch * settings.epochs
+        end = progress.begun + total
+        reporter = Reporter(self, stage.name, end, len(train))
         stop = False
         with reporter:
-            while progress.epoch < settings.epochs and not stop:
+            while progress.step < end and not stop:
                 batches = bucketed(train, settings.batch_size, settings.seed, progress.epoch)
-                while progress.batch < len(batches) and not stop:
+                while progress.batch < len(batches) and progress.step < end and not stop:
                     self._train_step(stage, [train[i] for i in batches[progress.batch]], total, reporter)
                     progress.batch += 1
-                    if progress.step % settings.validate_every == 0:
+                    if stage.validates and progress.step % settings.validate_every == 0:
                         stop = self._validate(valid, reporter)
                     if progress.step % settings.checkpoint_every == 0 and not stop:
                         self._save()
                 progress.epoch, progress.batch = progress.epoch + 1, 0
-            if not stop and progress.step % settings.validate_every:
+            if stage.validates and not stop and progress.step % settings.validate_every:
                 self._validate(valid, reporter)
 
     def _train_step(self, stage: Stage, items: list[Any], total: int, reporter: Reporter) -> None:
@@ -177,7 +199,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["factor"] * rate(
                 settings.schedule,
-                progress.step,
+                progress.step - progress.begun,
                 peak=settings.lr,
                 warmup=settings.warmup,
                 total=total,
@@ -249,5 +271,5 @@ class Trainer:
 
     def _save(self) -> None:
         if self.accelerator.is_main_process:
-            save_checkpoint(self.checkpoint, self.bare, self.optimizer, self.progress)
+            save_checkpoint(self.checkpoint, self.bare, self.progress, {**self.beside, "optimizer": self.optimizer})
         self.accelerator.wait_for_everyone()
