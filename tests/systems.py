@@ -11,16 +11,23 @@ from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
 from attune.generate.decoding import Decoding
+from attune.generate.labeller import Labeller
 from attune.generate.systems import WordSystem, word_codec
 from attune.models import SYSTEMS
 from attune.train.data import count_words
+from tests.pretrained import part
 
 SMALL = {"d_model": 16, "heads": 2, "ffn": 32}
 
 
-def small_system(name: str, dialogues: Sequence[Dialogue], **model: Any) -> WordSystem:
-    """An untrained system of the smallest size. Its scores are sharpened so that decoding has something to choose."""
+def small_system(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Any:
+    """An untrained system of the smallest size, of any family."""
     torch.manual_seed(1)
+    return SMALLEST[SYSTEMS[name].family](name, dialogues, **model)
+
+
+def _words(name: str, dialogues: Sequence[Dialogue], **model: Any) -> WordSystem:
+    """Its scores are sharpened so that decoding has something to choose."""
     model_class = SYSTEMS[name]
     config = model_class.config_class(**{**SMALL, **model})
     counts = count_words(dialogues)
@@ -36,19 +43,32 @@ def small_system(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Word
     return WordSystem(system, codec, name, Decoding(max_steps=8))
 
 
+def _classifier(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Labeller:
+    kind = SYSTEMS[name]
+    return Labeller(*kind.start(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model})), name)
+
+
+SMALLEST = {"word": _words, "classifier": _classifier}
+
+
 def test_examples(dialogues: Sequence[Dialogue]) -> list[Example]:
     return list(examples(dialogues, "listener-turns"))
 
 
 test_examples.__test__ = False  # type: ignore[attr-defined]
 
+# Systems that reply, with settings that change how; and then those that do not.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in SYSTEMS),
+    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family == "word"),
     ("transformer", {"copy": True}),
     ("transformer", {"norm": "pre", "vector_size": 6}),
     ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
     ("emoprepend", {"ensemble": "emotion"}),
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
+]
+EVERY: list[tuple[str, dict[str, Any]]] = [
+    *VARIANTS,
+    ("classifier-41", {}),
 ]
 
 

@@ -13,10 +13,12 @@ import typer
 def main(
     run: Annotated[str, typer.Argument(help="Run folder, or a system's name.")],
     data: Annotated[
-        Path | None, typer.Option(help="Corpus folder; default: EmpatheticDialogues below ATTUNE_DATA.")
+        Path | None, typer.Option(help="Corpus folder; default: the system's own below ATTUNE_DATA.")
     ] = None,
     split: Annotated[str, typer.Option(help="Which split.")] = "test",
-    protocol: Annotated[str, typer.Option(help="How dialogues become examples.")] = "listener-turns",
+    protocol: Annotated[
+        str | None, typer.Option(help="How dialogues become examples; default: the system's own.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where results folders stand.")] = Path("results"),
     variant: Annotated[
         str | None, typer.Option(help="Name the variant; default: the one in the run's config.yaml.")
@@ -42,7 +44,7 @@ def main(
         bar = bars.add_task(system.name, total=None)
         scores = evaluate(
             system,
-            corpus(data),
+            corpus(data, getattr(system, "corpus", "empathetic_dialogues")),
             split=split,
             protocol=protocol,
             results=results,

@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "chat": "attune.cli.chat — Talk with a system.",
     "reply": "attune.cli.reply — Answer one context, or a file of them.",
     "explain": "attune.cli.explain — Show what a system felt, recalled and decided.",
+    "label": "attune.cli.label — Label each line of a file: 32 emotions, 8 intents, neutral.",
     "setup": "attune.cli.setup — Fetch the parts that live outside this package.",
     "doctor": "attune.cli.doctor — Say what is installed, found and missing, and how to mend it.",
     "ls": "attune.cli.ls — List what is registered: systems, recipes, readers, metrics, parts, …",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attune.dialogue.types import Dialogue, Example
 from attune.registry import Registry
@@ -58,6 +58,17 @@ def all_turns(dialogue: Dialogue) -> Iterator[Example]:
         yield _example(dialogue, i)
 
 
+def labelled_turns(dialogue: Dialogue) -> Iterator[Example]:
+    """One example per turn that has a label, which is its response: the turn to be labelled.
+
+    Its context are the turns up to this one, without labels. Only systems that label are scored on it.
+    """
+    for i, turn in enumerate(dialogue.turns):
+        if turn.label is not None:
+            told = tuple(replace(earlier, label=None) for earlier in dialogue.turns[: i + 1])
+            yield replace(_example(dialogue, i), context=told)
+
+
 def _example(dialogue: Dialogue, i: int, with_feedback: bool = False) -> Example:
     return Example(
         id=f"{dialogue.id}:{i + 1}",
@@ -69,6 +80,6 @@ def _example(dialogue: Dialogue, i: int, with_feedback: bool = False) -> Example
     )
 
 
-for _rule in (listener_turns, feedback, all_turns):
+for _rule in (listener_turns, feedback, all_turns, labelled_turns):
     _name = _rule.__name__.replace("_", "-")
     PROTOCOLS.register(_name)(Protocol(_name, 1, _rule))

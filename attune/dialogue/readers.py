@@ -28,11 +28,12 @@ READERS: Registry[Reader] = Registry(
         "cornell": "attune.dialogue.formats.cornell:CORNELL",
         "jsonl": "attune.dialogue.formats.plain:PLAIN",
         "chat": "attune.dialogue.formats.chat:CHAT",
+        "labelled": "attune.dialogue.formats.labelled:LABELLED",
     },
 )
 # The names a split's file may have, the first found counts; `{}` stands for a name of the split.
 _SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "validation", "dev"), "test": ("test",)}
-_FILE_NAMES = ("{}.csv", "{}.jsonl", "{}.json", "dialogues_{}.txt", "{}/dialogues_{}.txt")
+_FILE_NAMES = ("{}.csv", "{}.jsonl", "{}.json", "dialogues_{}.txt", "{}/dialogues_{}.txt", "{}.txt")
 _WHOLE = "movie_conversations.txt"  # a corpus without splits
 
 

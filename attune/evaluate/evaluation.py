@@ -26,7 +26,7 @@ from attune.dialogue.vocabulary import oov_rate
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import AttuneError, DataError, SettingsError
 from attune.evaluate.outputs import Item, join, line, read_outputs, training_responses, write_outputs
-from attune.evaluate.scores import CONFIG, OUTPUTS, Scores, score_items
+from attune.evaluate.scores import BASE_VARIANTS, CONFIG, OUTPUTS, Scores, score_items
 from attune.evaluate.signature import Signature
 from attune.files import atomic_dir
 from attune.parts import locate
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CHUNK = 512
 _ABLE = ("perceive", "nll", "reply")
+_LABELLED = "labelled-turns"  # the protocol in which the turn itself is what is asked about
 Progress = Callable[[int, int], None]  # done, total
 
 
@@ -44,7 +45,7 @@ def evaluate(
     corpus: str | Path,
     *,
     split: str = "test",
-    protocol: str = "listener-turns",
+    protocol: str | None = None,
     results: str | Path = "results",
     variant: str | None = None,
     seed: int = 0,
@@ -53,9 +54,12 @@ def evaluate(
 ) -> Scores:
     """Score a system on a split and leave a results folder (and `scores.json` in its run folder).
 
-    The variant is the one that the run's configuration names, unless another is given. The folder is
-    `system[-variant]`, followed by the protocol and split where they are not listener-turns and test.
+    The variant is the one that the run's configuration names, unless another is given, and the protocol is the system's own
+    (listener-turns for most). The folder is `system[-variant]`, followed by the protocol and split where they are other ones
+    than its own and test.
     """
+    own = getattr(system, "protocol", "listener-turns")
+    protocol = protocol or own
     config = _config(system)
     variant = variant or (yaml.safe_load(config) or {}).get("variant")
     if variant is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", variant):
@@ -64,10 +68,11 @@ def evaluate(
     if not asked:
         raise DataError(f"{corpus}: its split '{split}' has no example by the protocol '{protocol}'")
     signature = _signature(system, config, asked, protocol, split, seed)
-    usual = {None, "paper", "listener-turns", "test"}
+    usual = {*BASE_VARIANTS, own, "test"}
     name = "-".join([system.name, *(part for part in (variant, protocol, split) if part and part not in usual)])
     partial = Path(results) / f".{name}.partial.jsonl"
-    collect(system, asked, partial, stamp=_stamp(system, signature), seed=seed, chunk=chunk, progress=progress)
+    stamp = _stamp(system, signature)
+    collect(system, asked, partial, stamp=stamp, protocol=protocol, seed=seed, chunk=chunk, progress=progress)
     for part in ("minilm", "gpt2-bpe"):
         with contextlib.suppress(AttuneError):  # the metric that lacks it says so in the notes
             locate(part)
@@ -98,13 +103,17 @@ def collect(
     path: Path,
     *,
     stamp: str,
+    protocol: str = "listener-turns",
     seed: int = 0,
     chunk: int = CHUNK,
     progress: Progress | None = None,
 ) -> None:
     """Write what the system makes of each example to `path`, going on from what stands there under the same stamp."""
-    if not system.capabilities & set(_ABLE):
-        raise SettingsError(f"'{system.name}' offers none of {', '.join(_ABLE)}: nothing can be scored")
+    able = {"label"} if protocol == _LABELLED else set(_ABLE)
+    if not system.capabilities & able:
+        raise SettingsError(
+            f"'{system.name}' offers none of {', '.join(sorted(able))}: nothing can be scored by the protocol '{protocol}'"
+        )
     found, done = _collected(path)
     if found != stamp or [item.id for item in done] != [example.id for example in examples[: len(done)]]:
         done = []
@@ -113,17 +122,20 @@ def collect(
         file.write("".join(f"{text}\n" for text in [json.dumps(stamp), *map(line, done)]))
         for start in range(len(done), len(examples), chunk):
             part = examples[start : start + chunk]
-            file.write("".join(f"{line(item)}\n" for item in answer(system, part, seed)))
+            file.write("".join(f"{line(item)}\n" for item in answer(system, part, seed, protocol)))
             file.flush()
             if progress:
                 progress(start + len(part), len(examples))
 
 
-def answer(system: System, examples: Sequence[Example], seed: int = 0) -> list[Item]:
+def answer(system: System, examples: Sequence[Example], seed: int = 0, protocol: str = "listener-turns") -> list[Item]:
     """What a system makes of examples: the emotion it perceives, its NLL of the reference, its reply.
 
-    For perceiving and replying it is given the contexts alone.
+    For perceiving and replying it is given the contexts alone. By the protocol labelled-turns it labels the turn, no more.
     """
+    if protocol == _LABELLED:
+        found = system.label([example.response.text for example in examples])  # type: ignore[attr-defined]
+        return [Item(id=example.id, predicted_label=one.label) for example, one in zip(examples, found, strict=True)]
     contexts = [example.context for example in examples]
     columns: list[dict[str, Any]] = [{"id": example.id} for example in examples]
     if "perceive" in system.capabilities:

@@ -60,6 +60,7 @@ class Whole(Metric):
 METRICS: Registry[Metric] = Registry(
     "metric",
     {
+        "accuracy": "attune.evaluate.labels:ACCURACY",
         "emotion_accuracy": "attune.evaluate.emotions:ACCURACY",
         "emotion_precision": "attune.evaluate.emotions:PRECISION",
         "emotion_recall": "attune.evaluate.emotions:RECALL",
@@ -83,7 +84,7 @@ METRICS: Registry[Metric] = Registry(
 )
 # The order of tables; metrics that are added elsewhere follow by name.
 ORDER = (
-    "emotion_accuracy", "emotion_precision", "emotion_recall", "emotion_f1",
+    "accuracy", "emotion_accuracy", "emotion_precision", "emotion_recall", "emotion_f1",
     "ppl_token", "ppl_reply_macro", "ppl_word", "bits_per_byte", "ppl_gpt2_token",
     "dist_1", "dist_2", "dist_1_at_1000", "dist_2_at_1000", "distinct_replies", "copied_replies", "mean_length",
     "avg_bleu", "sacrebleu", "ses",

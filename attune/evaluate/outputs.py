@@ -1,8 +1,8 @@
 """What a system put out, one item per example, and the corpus text that is joined to it for scoring.
 
 A file of outputs is JSON lines. `prediction` and `reference` are whitespace-tokenised and taken as they are;
-`emotion`, `predicted_emotion`, `nll` (nats, end of reply included), `tokens` (its count), `unk_bytes`, `text`, `context`
-and `id` may be there. Every item has all that a metric needs, or the metric is not computed.
+`emotion`, `predicted_emotion`, `label`, `predicted_label`, `nll` (nats, end of reply included), `tokens` (its count),
+`unk_bytes`, `text`, `context` and `id` may be there. Every item has all that a metric needs, or the metric is not computed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 from attune.dialogue.protocols import PROTOCOLS
 from attune.dialogue.readers import read, splits
 from attune.dialogue.text import normal_form
-from attune.emotion.taxonomy import emotion_id
+from attune.emotion.taxonomy import emotion_id, label_id
 from attune.errors import DataError, MissingError
 from attune.files import atomic_write
 
@@ -39,13 +39,24 @@ class Item:
     reference: str | None = None
     emotion: str | None = None
     predicted_emotion: str | None = None
+    label: str | None = None
+    predicted_label: str | None = None
     nll: float | None = None
     tokens: int | None = None
     unk_bytes: int = 0
     raw_reference: str | None = None
 
 
-KEPT = ("id", "prediction", "text", "predicted_emotion", "nll", "tokens", "unk_bytes")  # never corpus text
+KEPT = (
+    "id",
+    "prediction",
+    "text",
+    "predicted_emotion",
+    "predicted_label",
+    "nll",
+    "tokens",
+    "unk_bytes",
+)  # never corpus text
 
 
 class Outputs:
@@ -127,14 +138,14 @@ class Joined(NamedTuple):
 
 
 def join(items: Sequence[Item], corpus: str | Path) -> Joined:
-    """Put the corpus' references and emotions to items by `id`.
+    """Put the corpus' references, emotions and turn labels to items by `id`.
 
     A reference that an item already has is kept; `raw_reference` is always the corpus'.
     """
     wanted = {item.id for item in items}
     if None in wanted:
         raise DataError("a line has no 'id' (\"conv_id:turn\"), so the corpus cannot be joined to it")
-    found: dict[str, tuple[str, str | None]] = {}
+    found: dict[str, tuple[str, str | None, str | None]] = {}
     asked: dict[str, set[str]] = {name: set() for name in PROTOCOLS}
     used: list[str] = []
     for split in sorted(splits(corpus), key=lambda name: {"test": 0, "valid": 1}.get(name, 2)):
@@ -143,7 +154,7 @@ def join(items: Sequence[Item], corpus: str | Path) -> Joined:
         for dialogue in read(corpus, split=split):
             for position, turn in enumerate(dialogue.turns, 1):
                 if (key := f"{dialogue.id}:{position}") in wanted:
-                    found[key] = (turn.text, dialogue.emotion)
+                    found[key] = (turn.text, dialogue.emotion, turn.label)
             for name, protocol in PROTOCOLS.items():
                 here[name].update(example.id for example in protocol.function(dialogue))
         if len(found) > before:
@@ -155,9 +166,10 @@ def join(items: Sequence[Item], corpus: str | Path) -> Joined:
     for item in items:
         if item.id not in found:
             raise DataError(f"id '{item.id}' is not in the corpus {corpus} (expected \"conv_id:turn\")")
-        raw, emotion = found[item.id]
+        raw, emotion, label = found[item.id]
         reference = item.reference if item.reference is not None else normal_form(raw)
-        joined.append(replace(item, reference=reference, raw_reference=raw, emotion=item.emotion or emotion))
+        emotion, label = item.emotion or emotion, item.label or label
+        joined.append(replace(item, reference=reference, raw_reference=raw, emotion=emotion, label=label))
     whole = [name for name in ("listener-turns", *asked) if asked[name] == wanted]
     return Joined(joined, "+".join(used), whole[0] if whole else None)
 
@@ -204,13 +216,15 @@ def _item(text: str, where: str) -> Item:
         raise DataError(f"{where}: is not JSON ({error})") from None
     if not isinstance(found, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(found).__name__}")
-    if not {"prediction", "predicted_emotion", "nll"} & found.keys():
+    if not {"prediction", "predicted_emotion", "predicted_label", "nll"} & found.keys():
         raise DataError(f"{where}: has no 'prediction' (keys: {', '.join(map(str, found)) or 'none'})"[:300])
     texts = {key: _text(found, key, where) for key in ("id", "prediction", "text", "reference")}
     return Item(
         **texts,
-        emotion=_emotion(found, "emotion", where),
-        predicted_emotion=_emotion(found, "predicted_emotion", where),
+        emotion=_named(found, "emotion", where, emotion_id),
+        predicted_emotion=_named(found, "predicted_emotion", where, emotion_id),
+        label=_named(found, "label", where, label_id),
+        predicted_label=_named(found, "predicted_label", where, label_id),
         nll=_number(found, "nll", where),
         tokens=_count(found, "tokens", where, least=1),
         unk_bytes=_count(found, "unk_bytes", where, least=0) or 0,
@@ -224,12 +238,13 @@ def _text(found: Mapping[str, Any], key: str, where: str) -> str | None:
     return value
 
 
-def _emotion(found: Mapping[str, Any], key: str, where: str) -> str | None:
+def _named(found: Mapping[str, Any], key: str, where: str, known: Callable[[str], int]) -> str | None:
+    """An emotion or a label, in lower case."""
     value = _text(found, key, where)
     if value is None:
         return None
     try:
-        emotion_id(value.lower())
+        known(value.lower())
     except DataError as error:
         raise DataError(f"{where}: '{key}': {error}") from None
     return value.lower()

@@ -10,16 +10,26 @@ from attune.errors import DataError
 from attune.evaluate.intervals import Score
 from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.papers import PaperRow, corpora, papers, rows
-from attune.evaluate.scores import SCORES, Scores
+from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
 from attune.evaluate.tables import Table, cell, comparison, marks
 from attune.files import atomic_write
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
-MAIN = ("emotion_accuracy", "ppl_token", "ppl_reply_macro", "dist_1", "dist_2", "avg_bleu", "ses")
+MAIN = (
+    "accuracy",
+    "emotion_accuracy",
+    "ppl_token",
+    "ppl_reply_macro",
+    "ppl_gpt2_token",
+    "dist_1",
+    "dist_2",
+    "avg_bleu",
+    "ses",
+)
 _TITLES = {"ppl": "PPL (kind not said)", "ppl_bpe": "PPL (sub-word)", "p_at_1_100": "P@1,100"}
 _HUMAN = ("empathy", "relevance", "fluency")
 _COLUMNS = (
-    "emotion_accuracy", "ppl_token", "ppl_reply_macro", "ppl", "ppl_bpe", "dist_1", "dist_2", "p_at_1_100", "avg_bleu", "ses",
+    "accuracy", "emotion_accuracy", "ppl_token", "ppl_reply_macro", "ppl", "ppl_bpe", "ppl_gpt2_token", "dist_1", "dist_2", "p_at_1_100", "avg_bleu", "ses",
     "precision", "recall", "f1", *_HUMAN, "win", "loss", "tie", "good", "okay", "bad",
 )  # fmt: skip
 
@@ -38,6 +48,7 @@ _TASKS = {
         "Generative systems of EmpatheticDialogues (003)", "listener-turns", frozenset({"ed-generative"})
     ),
     "retrieval": _Task("Retrieval systems of EmpatheticDialogues (003)"),
+    "labels": _Task("The label of an utterance, one of 41 (002)", "labelled-turns"),
     "one turn a dialogue": _Task("MEED2 (002): one turn a dialogue"),
     "response emotion": _Task("MEED2 (002): the emotion or intent of the response"),
     "validation": _Task("MEED2 (002): validation"),
@@ -197,7 +208,7 @@ def _run(name: str, one: Scores) -> str:
             )
             lines.append([METRICS[metric].title, cell(Score(score.value), digits), bounds])
     table = Table(["metric", "value", "95 % interval"], lines)
-    variant = f" --variant {one.variant}" if one.variant not in (None, "paper") else ""
+    variant = f" --variant {one.variant}" if one.variant not in BASE_VARIANTS else ""
     protocol = f" --protocol {one.protocol}" if one.protocol != "listener-turns" else ""
     return (
         f"### {name}\n\n`{one.signature}`\n\n{table.markdown()}"

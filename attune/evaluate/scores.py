@@ -21,6 +21,7 @@ from attune.files import atomic_write
 OUTPUTS = "outputs.jsonl.gz"
 SCORES = "scores.json"
 CONFIG = "config.yaml"
+BASE_VARIANTS = (None, "paper", "default")  # a recipe's base variant goes without saying
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Scores:
 
     @property
     def title(self) -> str:
-        """system[-variant], as people say it; a recipe's base variant is "paper" and goes without saying."""
-        return f"{self.system}-{self.variant}" if self.variant not in (None, "paper") else self.system
+        """system[-variant], as people say it."""
+        return f"{self.system}-{self.variant}" if self.variant not in BASE_VARIANTS else self.system
 
     def value(self, metric: str) -> float | None:
         score = self.metrics.get(metric)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attune.dialogue.types import ROLES, Turn
 from attune.emotion.taxonomy import EMOTIONS
-from attune.errors import DataError
+from attune.errors import DataError, SettingsError
 from attune.files import default_system
 from attune.generate.systems import System, open_system
 
@@ -34,6 +34,8 @@ class Agent:
     """A system to talk with. `turns` are texts that alternate, the person first, or :class:`Turn` objects."""
 
     def __init__(self, system: System) -> None:
+        if "reply" not in system.capabilities:
+            raise SettingsError(f"'{system.name}' does not reply; it offers {', '.join(sorted(system.capabilities))}")
         self.system = system
 
     def reply(self, turns: Sequence[str | Turn], *, seed: int = 0) -> Reply:

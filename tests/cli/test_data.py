@@ -34,7 +34,7 @@ def test_check_prints_one_json_object(capsys: pytest.CaptureFixture[str], corpus
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert found["splits"]["train"]["dialogues"] == 4
-    assert found["splits"]["train"]["examples"] == {"all-turns": 11, "feedback": 3, "listener-turns": 7}
+    assert found["splits"]["train"]["examples"] == {"all-turns": 11, "feedback": 3, "labelled-turns": 0, "listener-turns": 7}
     assert found["splits"]["train"]["bad_rows"] == 1
 
 
@@ -82,7 +82,7 @@ def test_ls_lists_corpora_readers_and_protocols(capsys: pytest.CaptureFixture[st
     assert all(name in out for name in ("empathetic-dialogues", "ed-csv", "listener-turns-v1"))
     listed = json.loads(attune(capsys, "ls", "--json")[1])
     assert set(listed) == {"corpora", "readers", "protocols"}
-    assert set(listed["readers"]) == {"chat", "cornell", "dailydialog", "ed-csv", "ed-jsonl", "jsonl"}
+    assert set(listed["readers"]) == {"chat", "cornell", "dailydialog", "ed-csv", "ed-jsonl", "jsonl", "labelled"}
     assert all(corpus["licence"] for corpus in listed["corpora"])
 
 

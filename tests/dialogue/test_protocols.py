@@ -53,6 +53,7 @@ def test_which_turns_are_responses(turns: tuple[Turn, ...], responses: dict[str,
 def test_protocols_have_a_name_and_a_version() -> None:
     assert {name: str(PROTOCOLS[name]) for name in PROTOCOLS} == {
         "all-turns": "all-turns-v1",
+        "labelled-turns": "labelled-turns-v1",
         "feedback": "feedback-v1",
         "listener-turns": "listener-turns-v1",
     }

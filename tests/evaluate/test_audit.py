@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attune.dialogue.types import Context, Dialogue, Example, Turn
 from attune.errors import SettingsError
 from attune.evaluate.audit import audit, permuted
-from tests.systems import VARIANTS, small_system, variant_id
+from tests.systems import EVERY, small_system, variant_id
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def examined(asked: list[Example]) -> list[Example]:
     ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("variant", EVERY, ids=variant_id)
 def test_every_registered_system_passes(
     variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue], examined: list[Example]
 ) -> None:
