@@ -38,10 +38,14 @@ def examples(dialogues: Iterable[Dialogue], protocol: str = "listener-turns") ->
 
 
 def listener_turns(dialogue: Dialogue) -> Iterator[Example]:
-    """One example per listener turn, all earlier turns as context. A turn that opens a dialogue answers nothing."""
+    """One example per listener turn, all earlier turns as context. A turn that opens a dialogue answers nothing.
+
+    Where the speaker goes on, that is the feedback.
+    """
     for i, turn in enumerate(dialogue.turns):
         if i and turn.role == "listener":
-            yield _example(dialogue, i)
+            answered = [later.role for later in dialogue.turns[i + 1 : i + 2]] == ["speaker"]
+            yield _example(dialogue, i, with_feedback=answered)
 
 
 def feedback(dialogue: Dialogue) -> Iterator[Example]:
