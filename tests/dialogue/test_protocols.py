@@ -35,6 +35,14 @@ def test_feedback_is_the_speaker_turn_between_two_listener_turns(dialogues: list
     assert [example.feedback.text for example in found if example.feedback] == ["I'll teach maths.", "It was.", "No."]
 
 
+def test_a_listener_turn_that_the_speaker_answers_has_feedback_for_training(dialogues: list[Dialogue]) -> None:
+    found = {example.id: example.feedback for example in examples(dialogues)}
+    assert found["d1:2"] == dialogues[0].turns[2]
+    assert found["d1:4"] is None
+    (_, last) = examples([Dialogue("d", (S, L, L))])
+    assert last.feedback is None
+
+
 @pytest.mark.parametrize(
     ("turns", "responses"),
     [
