@@ -12,8 +12,11 @@ from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
 from attune.generate.decoding import Decoding
 from attune.generate.labeller import Labeller
+from attune.generate.pretrained import PretrainedSystem
 from attune.generate.systems import WordSystem, word_codec
 from attune.models import SYSTEMS
+from attune.models.layers.gated import GatedCrossAttention
+from attune.models.pretrained.exchange import KNOWLEDGE, Knowledge
 from attune.train.data import count_words
 from tests.pretrained import part
 
@@ -45,10 +48,29 @@ def _words(name: str, dialogues: Sequence[Dialogue], **model: Any) -> WordSystem
 
 def _classifier(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Labeller:
     kind = SYSTEMS[name]
-    return Labeller(*kind.start(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model})), name)
+    return Labeller(*kind.fresh(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model})), name)
 
 
-SMALLEST = {"word": _words, "classifier": _classifier}
+def _pretrained(name: str, dialogues: Sequence[Dialogue], **model: Any) -> PretrainedSystem:
+    """On tiny random parts; what it knows about a context is made up here, and of different lengths."""
+    kind = SYSTEMS[name]
+    KNOWLEDGE.register("toy")(toy_knowledge)
+    chosen = {"encoder": "roberta", "decoder": "gpt2", "knowledge": "toy", "knowledge_tokens": 24, **model}
+    for role in ("encoder", "decoder"):
+        chosen[role] = chosen[role] and part(chosen[role])
+    network, codec = kind.fresh(kind.config_class(**chosen))
+    with torch.no_grad():
+        for layer in network.modules():
+            if isinstance(layer, GatedCrossAttention):
+                layer.gate += 0.5  # as after some training: the memory is seen
+    return PretrainedSystem(network, codec, name, Decoding(max_steps=8))
+
+
+def toy_knowledge() -> Knowledge:
+    return lambda known: ["; ".join(example.context[-1].text.split()[1::2][:5]) for example in known]
+
+
+SMALLEST = {"word": _words, "classifier": _classifier, "pretrained": _pretrained}
 
 
 def test_examples(dialogues: Sequence[Dialogue]) -> list[Example]:
@@ -59,16 +81,24 @@ test_examples.__test__ = False  # type: ignore[attr-defined]
 
 # Systems that reply, with settings that change how; and then those that do not.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family == "word"),
+    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family != "classifier"),
     ("transformer", {"copy": True}),
     ("transformer", {"norm": "pre", "vector_size": 6}),
     ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
     ("emoprepend", {"ensemble": "emotion"}),
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
+    ("roberta-gpt2", {"encoder": "bert", "decoder": "llama", "pooling": "mean"}),
+    ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "lora_rank": 2, "knowledge": "none"}),
+    ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
+    ("mime", {"norm": "pre", "prepend": "emotion"}),
+    ("kemp", {"context_encoder": False, "norm": "pre"}),
+    ("kemp", {"emotional_decoder": False, "decoder_layers": 2, "prepend": "emotion"}),
+    ("empdg", {"emotion_words": False, "norm": "pre"}),
 ]
 EVERY: list[tuple[str, dict[str, Any]]] = [
     *VARIANTS,
-    ("classifier-41", {}),
+    ("roberta-gpt2", {"decoder": None}),
+    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family == "classifier"),
 ]
 
 

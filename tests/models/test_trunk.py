@@ -60,22 +60,25 @@ def test_a_saved_system_opens_again_and_says_the_same(
         assert np.allclose(again.perceive(contexts).sum(1), 1, atol=1e-5)
 
 
-def test_every_variant_learns_a_handful_of_replies_by_heart(dialogues: list[Dialogue]) -> None:
-    for name, settings in VARIANTS:
-        system = small_system(name, dialogues, **{**settings, "dropout": 0.0, "encoder_layers": 1, "decoder_layers": 1})
-        items = system.codec.encode(test_examples(dialogues))
-        batch = system.codec.collate(items)
-        tokens = int((batch["target"] != PAD).sum())
-        optimizer = torch.optim.Adam([p for p in system.model.parameters() if p.requires_grad], lr=0.02)
-        first = None
-        for _ in range(60):
-            terms = system.model.losses(batch, tokens, len(items))
-            first = first or float(terms["nll"])
-            optimizer.zero_grad()
-            sum(term for term in terms.values() if term.requires_grad).backward()
-            optimizer.step()
-        last = float(system.model.losses(batch, tokens, len(items))["nll"])
-        assert last < 0.3 * first, f"{name} {settings}: {first} → {last}"
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_every_variant_learns_a_handful_of_replies_by_heart(
+    variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue]
+) -> None:
+    name, settings = variant
+    system = small_system(name, dialogues, **{**settings, "dropout": 0.0, "encoder_layers": 1, "decoder_layers": 1})
+    items = system.codec.encode(test_examples(dialogues))
+    batch = system.codec.collate(items)
+    tokens = int((batch["target"] != PAD).sum())
+    optimizer = torch.optim.Adam([p for p in system.model.parameters() if p.requires_grad], lr=0.02)
+    first = None
+    for _ in range(60):
+        terms = system.model.losses(batch, tokens, len(items))
+        first = first or float(terms["nll"])
+        optimizer.zero_grad()
+        sum(term for term in terms.values() if term.requires_grad).backward()
+        optimizer.step()
+    last = float(system.model.losses(batch, tokens, len(items))["nll"])
+    assert last < 0.3 * first, f"{first} → {last}"
 
 
 def test_only_the_last_turns_and_tokens_of_a_long_context_are_read(dialogues: list[Dialogue]) -> None:
