@@ -88,7 +88,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("emoprepend", {"ensemble": "emotion"}),
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
     ("roberta-gpt2", {"encoder": "bert", "decoder": "llama", "pooling": "mean"}),
-    ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "lora_rank": 2, "knowledge": "none"}),
+    ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "knowledge": "none"}),
     ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
     ("mime", {"norm": "pre", "prepend": "emotion"}),
     ("kemp", {"context_encoder": False, "norm": "pre"}),

@@ -28,6 +28,8 @@ class TextSettings(Section):
     """How often a word that training has once becomes UNK there, so that UNK is learnt."""
     vectors: str | None = None
     """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
+    annotations: str | None = None
+    """Folder of `attune knowledge annotate` over the corpus; without it, they are made once and kept in the cache."""
 
 
 class TrainingSettings(Section):

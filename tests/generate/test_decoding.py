@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from attune.dialogue.types import Dialogue
 from attune.errors import SettingsError
 from attune.generate.decoding import Decoding, block_repeats, decode
-from attune.models.codec import BOS, EOS
 from tests.systems import VARIANTS, small_system, test_examples, variant_id
 
 DECODINGS = [
@@ -42,7 +41,8 @@ def test_batches_and_the_cache_change_no_token(
         read = system.model.encode(system.codec.collate(items))
     seeds = list(range(len(items)))
     cached, uncached = (
-        decode(system.model, read, decoding, bos=BOS, eos=EOS, seeds=seeds, use_cache=use) for use in (True, False)
+        decode(system.model, read, decoding, bos=system.codec.bos, eos=system.codec.eos, seeds=seeds, use_cache=use)
+        for use in (True, False)
     )
     assert cached == uncached
     assert all(1 <= len(reply) <= decoding.max_steps for reply in cached)

@@ -99,7 +99,7 @@ def test_it_learns_and_leaves_a_run_that_labels(trained: Path, labelled: Path) -
     found = labeller.label(texts)
     assert [one.label for one in found[:4]] == ["afraid", "sad", "questioning", "neutral"]
     for one in found:
-        assert list(one.probabilities)[0] == one.label
+        assert next(iter(one.probabilities)) == one.label
         assert one.probability == max(one.probabilities.values())
         assert set(one.probabilities) == set(LABELS)
         assert sum(one.probabilities.values()) == pytest.approx(1, abs=1e-4)
@@ -198,7 +198,7 @@ def test_learning_from_turns_without_labels_says_so(dialogues: list[Any]) -> Non
 @pytest.mark.parametrize("pooling", ["cls", "mean", "pooler"])
 def test_padding_does_not_change_the_logits(pooling: str) -> None:
     torch.manual_seed(0)
-    model, codec = Classifier41.start(Classifier41Config(encoder=part("roberta"), pooling=pooling))
+    model, codec = Classifier41.fresh(Classifier41Config(encoder=part("roberta"), pooling=pooling))
     items = codec.encode_texts(["Oh no!", "My old dog died on Monday. I'm so sorry."])
     model.eval()
     with torch.inference_mode():

@@ -67,7 +67,9 @@ def test_a_hub_name_without_a_network_says_what_to_do(
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", variable == "HF_HUB_OFFLINE")
     monkeypatch.setenv(variable, "1")
-    with pytest.raises(MissingError, match="hub cannot be reached .* use another: a decoder is the packaged 'smollm2'"):
+    with pytest.raises(
+        MissingError, match=r"hub cannot be reached .* use another: a decoder is the packaged 'smollm2'"
+    ):
         find_base("nobody/has-this-one", "decoder")
 
 
@@ -88,7 +90,7 @@ def test_weights_that_do_not_fit_are_an_error_and_not_left_random(mine: Path) ->
     tensors = load_file(mine / "model.safetensors")
     del tensors["encoder.layer.1.output.dense.weight"]
     save_file(tensors, mine / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(DataError, match="lack 1 tensors .* such as encoder.layer.1.output.dense.weight"):
+    with pytest.raises(DataError, match=r"lack 1 tensors .* such as encoder.layer.1.output.dense.weight"):
         find_base(str(mine), "encoder").load()
     (mine / "model.safetensors").write_bytes(b"\0" * 64)
     with pytest.raises(DataError, match="encoder"):
@@ -105,13 +107,13 @@ def test_a_part_whose_checksum_differs_is_not_used(monkeypatch: pytest.MonkeyPat
     for file in PARTS["minilm"].kept.values():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text("not it")
-    with pytest.raises(MissingError, match="part 'minilm' is damaged .*; run: attune setup minilm"):
+    with pytest.raises(MissingError, match=r"part 'minilm' is damaged .*; run: attune setup minilm"):
         find_base("minilm", "encoder")
 
 
 def small(**settings: object) -> tuple[Classifier41, object]:
     torch.manual_seed(0)
-    return Classifier41.start(Classifier41Config(**{"encoder": part("bert"), "pooling": "mean", **settings}))
+    return Classifier41.fresh(Classifier41Config(**{"encoder": part("bert"), "pooling": "mean", **settings}))
 
 
 def test_a_run_keeps_what_was_trained_and_takes_the_rest_from_its_base(tmp_path: Path, mine: Path) -> None:
@@ -140,7 +142,7 @@ def test_another_base_than_the_one_trained_on_is_refused(tmp_path: Path, mine: P
     model.save_pretrained(tmp_path / "run")
     tensors = {name: value + 1 for name, value in load_file(mine / "model.safetensors").items()}
     save_file(tensors, mine / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(DataError, match="checksum .* trained on"):
+    with pytest.raises(DataError, match=r"checksum .* trained on"):
         Classifier41.from_pretrained(tmp_path / "run")
 
 

@@ -13,7 +13,9 @@ from attune.generate.systems import open_system
 from attune.models import SYSTEMS
 from attune.models.codec import EOS, PAD, UNK
 from attune.models.trunk import TrunkConfig
-from tests.systems import VARIANTS, small_system, test_examples, variant_id
+from tests.systems import EVERY, VARIANTS, small_system, test_examples, variant_id
+
+ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1}
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
@@ -34,12 +36,12 @@ def test_the_probability_of_the_next_word_sums_to_one_and_its_log_is_the_nll(
             raw = system.model.scores(hidden[:, 0], cache)
             torch.testing.assert_close(raw.exp().sum(-1), torch.ones(len(raw)))
         _, nll = system.model.token_nll(batch, read, 0.0)
-    wanted = batch["target"] != PAD
-    expected = -log_probs.gather(2, batch["target"][:, :, None]).squeeze(2)[wanted]
+    wanted = batch["target"] != system.codec.pad
+    expected = -log_probs.gather(2, batch["target"].clamp_min(0)[:, :, None]).squeeze(2)[wanted]
     torch.testing.assert_close(nll, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("variant", EVERY, ids=variant_id)
 def test_a_saved_system_opens_again_and_says_the_same(
     variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue], tmp_path: Path
 ) -> None:
@@ -50,13 +52,16 @@ def test_a_saved_system_opens_again_and_says_the_same(
     again = open_system(tmp_path)
     examples = test_examples(dialogues)
     contexts = [example.context for example in examples]
-    decoding = system.decoding
-    assert again.reply(contexts, decoding=decoding) == system.reply(contexts, decoding=decoding)
-    np.testing.assert_allclose(
-        [one.nll for one in again.nll(examples)], [one.nll for one in system.nll(examples)], rtol=1e-5
-    )
     assert again.capabilities == system.capabilities
+    if "reply" in system.capabilities:
+        decoding = system.decoding
+        assert again.reply(contexts, decoding=decoding) == system.reply(contexts, decoding=decoding)
+    if "nll" in system.capabilities:
+        np.testing.assert_allclose(
+            [one.nll for one in again.nll(examples)], [one.nll for one in system.nll(examples)], rtol=1e-5
+        )
     if "perceive" in system.capabilities:
+        np.testing.assert_allclose(again.perceive(contexts), system.perceive(contexts), rtol=1e-4, atol=1e-6)
         assert np.allclose(again.perceive(contexts).sum(1), 1, atol=1e-5)
 
 
@@ -65,10 +70,11 @@ def test_every_variant_learns_a_handful_of_replies_by_heart(
     variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue]
 ) -> None:
     name, settings = variant
-    system = small_system(name, dialogues, **{**settings, "dropout": 0.0, "encoder_layers": 1, "decoder_layers": 1})
+    plain = {"dropout": 0.0} | (ONE_LAYER if SYSTEMS[name].family == "word" else {})
+    system = small_system(name, dialogues, **{**settings, **plain})
     items = system.codec.encode(test_examples(dialogues))
     batch = system.codec.collate(items)
-    tokens = int((batch["target"] != PAD).sum())
+    tokens = int((batch["target"] != system.codec.pad).sum())
     optimizer = torch.optim.Adam([p for p in system.model.parameters() if p.requires_grad], lr=0.02)
     first = None
     for _ in range(60):
@@ -78,7 +84,7 @@ def test_every_variant_learns_a_handful_of_replies_by_heart(
         sum(term for term in terms.values() if term.requires_grad).backward()
         optimizer.step()
     last = float(system.model.losses(batch, tokens, len(items))["nll"])
-    assert last < 0.3 * first, f"{first} → {last}"
+    assert last < 0.4 * first, f"{first} → {last}"
 
 
 def test_only_the_last_turns_and_tokens_of_a_long_context_are_read(dialogues: list[Dialogue]) -> None:

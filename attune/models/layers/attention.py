@@ -21,13 +21,14 @@ class Attention(nn.Module):
     torch.Size([3, 5, 8])
     """
 
-    def __init__(self, d_model: int, heads: int) -> None:
+    def __init__(self, d_model: int, heads: int, memory: int | None = None) -> None:
+        """`memory` is the width of what is looked at, where it is another."""
         super().__init__()
         if d_model % heads:
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
         self.heads = heads
         self.query = nn.Linear(d_model, d_model)
-        self.key_value = nn.Linear(d_model, 2 * d_model)
+        self.key_value = nn.Linear(memory or d_model, 2 * d_model)
         self.out = nn.Linear(d_model, d_model)
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:

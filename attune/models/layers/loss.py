@@ -22,11 +22,11 @@ class _SmoothedNll(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         rows, words = hidden.shape[0], weight.shape[0]
-        need = any(ctx.needs_input_grad)
+        of_hidden, of_weight, of_bias, *_ = ctx.needs_input_grad  # a frozen output layer costs no gradient
         nll = hidden.new_empty(rows)
-        d_hidden = torch.empty_like(hidden) if need else None
-        d_weight = torch.zeros_like(weight) if need else None
-        d_bias = torch.zeros_like(bias) if need and bias is not None else None
+        d_hidden = torch.empty_like(hidden) if of_hidden else None
+        d_weight = torch.zeros_like(weight) if of_weight else None
+        d_bias = torch.zeros_like(bias) if of_bias and bias is not None else None
         loss = hidden.new_zeros(())
         if smoothing:  # the mean logit is linear in the state, so it costs one row instead of a pass over the logits
             mean_row = weight.mean(0)
@@ -42,29 +42,30 @@ class _SmoothedNll(torch.autograd.Function):
             loss += here.sum()
             if smoothing:
                 loss += smoothing * (at_gold - part @ mean_row - mean_bias).sum()
-            if d_hidden is None or d_weight is None:
-                continue
-            torch.mm(probs, weight, out=d_hidden[start : start + step])
-            d_hidden[start : start + step] -= (1 - smoothing) * weight[gold]
-            d_weight.addmm_(probs.T, part)
-            d_weight.index_add_(0, gold, part, alpha=smoothing - 1)
+            if d_hidden is not None:
+                torch.mm(probs, weight, out=d_hidden[start : start + step])
+                d_hidden[start : start + step] -= (1 - smoothing) * weight[gold]
+            if d_weight is not None:
+                d_weight.addmm_(probs.T, part)
+                d_weight.index_add_(0, gold, part, alpha=smoothing - 1)
             if d_bias is not None:
                 d_bias += probs.sum(0)
                 d_bias.index_add_(0, gold, torch.ones_like(here), alpha=smoothing - 1)
-        if smoothing and d_hidden is not None and d_weight is not None:
+        if smoothing and d_hidden is not None:
             d_hidden -= smoothing * mean_row
+        if smoothing and d_weight is not None:
             d_weight -= smoothing / words * hidden.sum(0)
-            if d_bias is not None:
-                d_bias -= smoothing * rows / words
+        if smoothing and d_bias is not None:
+            d_bias -= smoothing * rows / words
         ctx.grads = (d_hidden, d_weight, d_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight, d_bias = ctx.grads
+        grads = [None if grad is None else grad.mul_(d_loss) for grad in ctx.grads]
         del ctx.grads
-        return d_hidden.mul_(d_loss), d_weight.mul_(d_loss), None if d_bias is None else d_bias.mul_(d_loss), None, None
+        return *grads, None, None
 
 
 def smoothed_nll(

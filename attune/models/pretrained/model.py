@@ -94,7 +94,7 @@ class OnBases(PreTrainedModel):
     # — where it comes from —
 
     @classmethod
-    def start(cls, config: BasesConfig, **codec: Any) -> tuple[Self, Any]:
+    def fresh(cls, config: BasesConfig) -> tuple[Self, Any]:
         """An untrained system on its bases, with its codec."""
         bases = {role: find_base(name, role) for role, name in config.roles.items()}
         config.bases = {
@@ -102,7 +102,7 @@ class OnBases(PreTrainedModel):
         }
         model = cls(config, {role: base.load() for role, base in bases.items()})
         tokenizers = {role: base.tokenizer() for role, base in bases.items()}
-        return model, cls.codec_class(config, tokenizers, **codec)
+        return model, cls.codec_class(config, tokenizers)
 
     @classmethod
     def open(cls, path: Path) -> tuple[Self, Any]:

@@ -1,0 +1,107 @@
+"""A pretrained causal decoder behind our one decoding path: `start`, `decode`, `scores` over batch-first caches.
+
+A decoder reads a prefix (of any length, or none) and then says the response. Prefixes of a batch are padded on the right and
+the pads hidden, and every token has the position that it would have alone, so that a batch changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicLayer
+
+from attune.models.layers.loss import smoothed_nll
+
+Cache = dict[str, Tensor]
+IGNORE = -100  # in targets: nothing to say here
+
+
+class Speaks:
+    """For a model with a `decoder`. With `own_cross`, the decoder has cross-attention of its own over `cache["memory"]`."""
+
+    decoder: Any
+    own_cross = False
+
+    def start(self, read: Cache) -> Cache:
+        """A fresh state over what was read: `prefix` and `prefix_real` [B, P], and the memory if there is one."""
+        return {"prefix": read["prefix"], "prefix_real": read["prefix_real"]}
+
+    def decode(self, ids: Tensor, cache: Cache) -> Tensor:
+        """Hidden states [B, T, d] of new positions; `cache` is extended."""
+        return self._states(ids, cache, keep=True)
+
+    def scores(self, hidden: Tensor, cache: Cache) -> Tensor:
+        """Logits of the last positions' states [B, d] → [B, V]."""
+        return self.decoder.get_output_embeddings()(hidden)
+
+    def token_nll(self, batch: Cache, read: Cache, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Summed training loss over the response's tokens and each token's NLL; logits are made for these alone."""
+        hidden = self._states(batch["response"], self.start(read), keep=False)
+        wanted = batch["target"] != IGNORE
+        head = self.decoder.get_output_embeddings()
+        return smoothed_nll(hidden[wanted], head.weight, head.bias, batch["target"][wanted], smoothing)
+
+    def _states(self, ids: Tensor, cache: Cache, keep: bool) -> Tensor:
+        new = ids.shape[1]
+        here = torch.ones_like(ids, dtype=torch.bool)
+        if "seen" in cache:
+            real = torch.cat([cache["seen"], here], 1)
+        else:  # the first call reads the prefix too
+            ids, real = torch.cat([cache["prefix"], ids], 1), torch.cat([cache["prefix_real"], here], 1)
+        count, total = ids.shape[1], real.shape[1]
+        past = self._past(cache) if keep else None
+        out = self.decoder.base_model(
+            input_ids=ids,
+            attention_mask=causal_mask(real, count),
+            position_ids=(real.cumsum(1) - 1).clamp_min(0)[:, total - count :],
+            past_key_values=past,
+            use_cache=keep,
+            **self.memory_arguments(cache),
+        )
+        if past is not None:
+            self._remember(past, cache)
+            cache["seen"] = real
+        return out.last_hidden_state[:, -new:]
+
+    def memory_arguments(self, cache: Cache) -> dict[str, Any]:
+        """What the decoder is given beside the tokens."""
+        return {}
+
+    def _past(self, cache: Cache) -> Any:
+        """The cache as transformers wants it."""
+        past = _filled(cache, "key", "value")
+        return EncoderDecoderCache(past, _filled(cache, "cross_key", "cross_value")) if self.own_cross else past
+
+    def _remember(self, past: Any, cache: Cache) -> None:
+        for i, layer in enumerate((past.self_attention_cache if self.own_cross else past).layers):
+            cache[f"{i}.key"], cache[f"{i}.value"] = layer.keys, layer.values
+        if self.own_cross:
+            for i, layer in enumerate(past.cross_attention_cache.layers):
+                cache[f"{i}.cross_key"], cache[f"{i}.cross_value"] = layer.keys, layer.values
+
+
+def causal_mask(real: Tensor, count: int) -> Tensor:
+    """[B, 1, count, total]: the last `count` positions look at themselves and at what is real before them.
+
+    >>> causal_mask(torch.tensor([[True, False, True]]), 2).int().tolist()
+    [[[[1, 1, 0], [1, 0, 1]]]]
+    """
+    total = real.shape[1]
+    place = torch.arange(total, device=real.device)
+    back = place[None, :] <= place[total - count :, None]
+    same = place[None, :] == place[total - count :, None]  # a pad sees itself, or its attention would be over nothing
+    return ((real[:, None, :] & back) | same)[:, None]
+
+
+def _filled(cache: Cache, key: str, value: str) -> DynamicCache:
+    """A cache of transformers around our tensors; nothing is copied."""
+    past = DynamicCache()
+    while (name := f"{len(past.layers)}.{key}") in cache:
+        layer = DynamicLayer()
+        layer.lazy_initialization(cache[name], cache[name])
+        layer.keys, layer.values = cache[name], cache[f"{len(past.layers)}.{value}"]
+        past.layers.append(layer)
+    return past
