@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,8 @@ def evaluate(
         )
         scores.write(folder)
         (folder / CONFIG).write_text(config, encoding="utf-8")
+        if system.path is not None and (system.path / "summary.json").is_file():
+            shutil.copy(system.path / "summary.json", folder)  # what the training took, and how validation went
     partial.unlink()
     if system.path is not None and system.path.is_dir():
         with contextlib.suppress(AttuneError):  # a read-only run can be evaluated all the same

@@ -124,6 +124,7 @@ class Trainer:
             "examples_per_second": round(self.progress.examples / max(self.progress.seconds, 1e-9), 1),
             "parameters": sum(p.numel() for p in self.bare.parameters()),
             "vocabulary": self.facts,
+            "validation": validation_curve(self.run / "metrics.jsonl"),
         }
         if self.accelerator.is_main_process:
             with atomic_write(self.run / "summary.json") as file:
@@ -273,3 +274,9 @@ class Trainer:
         if self.accelerator.is_main_process:
             save_checkpoint(self.checkpoint, self.bare, self.progress, {**self.beside, "optimizer": self.optimizer})
         self.accelerator.wait_for_everyone()
+
+
+def validation_curve(metrics: Path) -> list[dict[str, Any]]:
+    """The validation rows of a run's `metrics.jsonl`."""
+    rows = (json.loads(line) for line in metrics.read_text().splitlines())
+    return [{key: row[key] for key in row if key != "split"} for row in rows if row["split"] == "valid"]
