@@ -32,6 +32,10 @@ class Classifier41Config(BasesConfig):
     temperature: float = 1.0
     """The logits are divided by this; fitted on validation."""
 
+    @property
+    def measures(self) -> frozenset[str]:
+        return super().measures | {"accuracy"}
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledIds:

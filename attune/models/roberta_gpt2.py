@@ -50,6 +50,10 @@ class RobertaGpt2Config(BasesConfig):
             raise SettingsError(did_you_mean(self.knowledge, KNOWLEDGE, "knowledge"))
 
     @property
+    def measures(self) -> frozenset[str]:
+        return super().measures | {"emotion_accuracy"} | ({"ppl"} if self.decoder else set())
+
+    @property
     def roles(self) -> dict[Role, str]:
         return super().roles | ({"decoder": self.decoder} if self.decoder else {})
 

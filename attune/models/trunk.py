@@ -85,6 +85,11 @@ class TrunkConfig(PreTrainedConfig):
             raise SettingsError("prepend and ensemble share one classifier: give both the same labels")
 
     @property
+    def measures(self) -> frozenset[str]:
+        """What a training can be selected by."""
+        return frozenset({"ppl", "loss"} | ({"emotion_accuracy"} if self.emotion_head else set()))
+
+    @property
     def bag(self) -> str | None:
         """Which labels the extra classifier predicts, if there is one."""
         names = [name for name in (self.prepend, self.ensemble) if name != "none"]

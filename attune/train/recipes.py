@@ -155,8 +155,10 @@ def check(raw: dict[str, Any], source: str) -> Recipe:
         if key not in Decoding.__dataclass_fields__:
             raise SettingsError(f"{source}: " + did_you_mean(key, Decoding.__dataclass_fields__, "key of decoding:"))
     try:
-        config_class(**recipe.model)
+        config = config_class(**recipe.model)
         recipe.decode()
+        if recipe.training.select not in config.measures:
+            raise SettingsError("training.select: " + did_you_mean(recipe.training.select, config.measures, "measure"))
     except SettingsError as error:
         raise SettingsError(f"{source}: {error}") from None
     return recipe

@@ -176,6 +176,9 @@ def test_only_the_layers_above_are_trained(kind: str, lower: int, trained: int) 
     assert free == [i >= lower for i in range(2)]
     assert sum(free) == trained
     assert model.get_input_embeddings().weight.requires_grad == (lower == 0)
+    freeze_below(model, lower, embeddings=True)
+    assert not model.get_input_embeddings().weight.requires_grad
+    assert [all(p.requires_grad for p in layer.parameters()) for layer in layers] == free
     with pytest.raises(SettingsError, match="3 layers cannot be frozen"):
         freeze_below(model, 3)
 

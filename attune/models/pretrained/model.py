@@ -28,6 +28,8 @@ class BasesConfig(PreTrainedConfig):
     """The encoder: the packaged `minilm`, a folder, or a hub name such as `FacebookAI/roberta-base`."""
     encoder_frozen: int = 0
     """Lower layers of the encoder that stay as they are, the embeddings with them (0: everything is trained)."""
+    embeddings_frozen: bool = False
+    """Leave the encoder's embeddings as they are, even if no layer is frozen."""
     pooling: Literal["cls", "mean", "pooler"] = "cls"
     """What stands for the whole text: the first token's state, the mean of all, or the encoder's own pooler."""
     dropout: float = 0.1
@@ -55,7 +57,12 @@ class BasesConfig(PreTrainedConfig):
 
     def from_base(self, role: Role) -> bool:
         """Whether some weights of this base are not kept in a run."""
-        return role == "encoder" and self.encoder_frozen > 0
+        return role == "encoder" and (self.encoder_frozen > 0 or self.embeddings_frozen)
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """What a training can be selected by."""
+        return frozenset({"loss"})
 
     @property
     def d_model(self) -> int:
@@ -88,7 +95,7 @@ class OnBases(PreTrainedModel):
             self.encoder.pooler = None  # it would be trained by nothing
         elif config.pooling == "pooler" and getattr(self.encoder, "pooler", None) is None:
             raise SettingsError(f"the encoder '{config.encoder}' has no pooler; pooling: cls or mean")
-        freeze_below(self.encoder, config.encoder_frozen)
+        freeze_below(self.encoder, config.encoder_frozen, config.embeddings_frozen)
         self.dropout = nn.Dropout(config.dropout)
 
     # — where it comes from —
@@ -199,12 +206,12 @@ def layers_of(model: Any) -> nn.ModuleList:
     raise SettingsError(f"no list of {count} layers was found in a {model.config.model_type}")
 
 
-def freeze_below(model: Any, lower: int) -> None:
-    """Freeze everything but the layers above the `lower` ones; 0 freezes nothing."""
+def freeze_below(model: Any, lower: int, embeddings: bool = False) -> None:
+    """Freeze everything but the layers above the `lower` ones; 0 freezes nothing, or the embeddings alone."""
     layers = layers_of(model)
     if not 0 <= lower <= len(layers):
         raise SettingsError(f"{lower} layers cannot be frozen: a {model.config.model_type} has {len(layers)} here")
-    if lower:
+    if lower or embeddings:
         model.requires_grad_(False)
         for layer in layers[lower:]:
             layer.requires_grad_(True)
