@@ -30,4 +30,6 @@ def main(
 
     run = out or Path("runs") / f"{recipe.system}-{recipe.variant}"
     summary = train(recipe, data, run, fresh=fresh)
-    typer.echo(f"{run}: " + "  ".join(f"{key} {value}" for key, value in summary.items() if not isinstance(value, dict | list)))
+    typer.echo(
+        f"{run}: " + "  ".join(f"{key} {value}" for key, value in summary.items() if not isinstance(value, dict | list))
+    )

@@ -34,7 +34,12 @@ def test_check_prints_one_json_object(capsys: pytest.CaptureFixture[str], corpus
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert found["splits"]["train"]["dialogues"] == 4
-    assert found["splits"]["train"]["examples"] == {"all-turns": 11, "feedback": 3, "labelled-turns": 0, "listener-turns": 7}
+    assert found["splits"]["train"]["examples"] == {
+        "all-turns": 11,
+        "feedback": 3,
+        "labelled-turns": 0,
+        "listener-turns": 7,
+    }
     assert found["splits"]["train"]["bad_rows"] == 1
 
 
