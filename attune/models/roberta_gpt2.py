@@ -39,6 +39,8 @@ class RobertaGpt2Config(BasesConfig):
     """What the decoder reads before the response: ckece, or none."""
     knowledge_tokens: int = 128
     """Only this many first tokens of it."""
+    separator: str | None = None
+    """The token between that and the response; null: `<|endoftext|>` if the decoder has it, else its beginning of text."""
     context_tokens: int = 256
     """Only this many last tokens of the context."""
     emotion_weight: float = 1.0

@@ -185,6 +185,19 @@ def test_targets_are_never_seen_where_a_context_alone_is_given(dialogues: list[D
     assert batch["emotion"].tolist() == [IGNORE]
 
 
+def test_the_token_before_the_response_is_one_that_the_decoder_knows(dialogues: list[Dialogue]) -> None:
+    def before(decoder: str, separator: str | None) -> str:
+        codec = small_system("roberta-gpt2", dialogues, decoder=decoder, separator=separator).codec
+        return str(codec.tokenizer.convert_ids_to_tokens(codec.bos))
+
+    assert before("gpt2", None) == "<|endoftext|>"
+    assert before("llama", None) == "<|im_start|>"
+    assert before("llama", "<|im_end|>") == "<|im_end|>"
+    assert before("llama", "\n") == "Ċ"
+    with pytest.raises(SettingsError, match="one token of the decoder"):
+        before("llama", "zq")
+
+
 def test_a_response_that_the_decoder_has_no_room_for_is_named(dialogues: list[Dialogue]) -> None:
     system = small_system("roberta-gpt2", dialogues)
     example = Example("d9:2", dialogues[0].turns[:1], Turn("listener", "oh no! " * 300))

@@ -1,7 +1,7 @@
 """Examples for an encoder that reads the context and a decoder that reads knowledge and says the response.
 
-The decoder's input is `knowledge <SEP> response`; <SEP> is its own beginning-of-text token, and its end-of-text token ends the
-response. The response is the raw text in the decoder's own tokens, nothing cut off.
+The decoder's input is `knowledge <SEP> response`; <SEP> is a token that the decoder knows already, and its end-of-text token
+ends the response. The response is the raw text in the decoder's own tokens, nothing cut off.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ KNOWLEDGE: Registry[Callable[[], Knowledge]] = Registry(
         "none": "attune.models.pretrained.exchange:nothing_known",
     },
 )
+_END_OF_TEXT = "<|endoftext|>"  # what stands between two texts in the training of many decoders
 _SPOKEN = 64  # positions that the longest prefix must leave
 
 
@@ -69,9 +70,9 @@ class ExchangeCodec:
         if self.tokenizer is not None:
             settings = bases["decoder"]["config"]
             self.eos: int = self.tokenizer.eos_token_id
-            self.bos: int = self.eos if self.tokenizer.bos_token_id is None else self.tokenizer.bos_token_id
             if self.eos is None:
                 raise SettingsError(f"the tokenizer of decoder '{config.decoder}' has no end-of-text token")
+            self.bos = self._separator(config.separator)
             self.positions = int(settings.get("max_position_embeddings") or settings.get("n_positions") or 1 << 30)
             if self.longest_prefix + _SPOKEN > self.positions:
                 most = self.positions - _SPOKEN
@@ -81,6 +82,17 @@ class ExchangeCodec:
             unused = range(len(self.tokenizer), settings["vocab_size"])
             self.forbidden = sorted({*self.tokenizer.all_special_ids, *unused} - {self.eos})
             self.vocabulary = f"{Path(config.decoder).name}-{len(self.tokenizer)}"
+
+    def _separator(self, wanted: str | None) -> int:
+        """The id of the token that goes before the response."""
+        known = self.tokenizer.get_vocab()
+        if wanted is None:
+            first = self.tokenizer.bos_token_id
+            return known.get(_END_OF_TEXT, self.eos if first is None else first)
+        ids = [known[wanted]] if wanted in known else self._ids(wanted).tolist()
+        if len(ids) != 1:
+            raise SettingsError(f"separator must be one token of the decoder; {wanted!r} is {len(ids)}")
+        return int(ids[0])
 
     def encode(self, examples: Sequence[Example], targets: bool = True) -> list[Exchange]:
         """Examples as ids. Without `targets` only the context is read: what a system may see at test time."""
