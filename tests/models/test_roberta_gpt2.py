@@ -13,17 +13,19 @@ from transformers import AutoModelForCausalLM
 
 from attune.dialogue.types import Dialogue, Example, Turn
 from attune.emotion.taxonomy import EMOTIONS
-from attune.errors import DataError, SettingsError
+from attune.errors import DataError, MissingError, SettingsError
 from attune.evaluate.evaluation import evaluate
 from attune.evaluate.gpt2 import count_tokens
 from attune.generate.decoding import Decoding
 from attune.generate.systems import open_system
+from attune.knowledge.annotate import Progress
 from attune.knowledge.ckece import EmotionalConcept, Extraction
 from attune.models.layers.gated import GatedCrossAttention
 from attune.models.pretrained.concepts import ConceptText
 from attune.models.pretrained.exchange import KNOWLEDGE
 from attune.models.pretrained.speaking import IGNORE, causal_mask
 from attune.models.roberta_gpt2 import RobertaGpt2, RobertaGpt2Config
+from attune.train.prepare import prepare
 from attune.train.recipes import load_recipe
 from attune.train.trainer import train
 from tests.pretrained import DECODERS, part
@@ -316,6 +318,29 @@ def test_concepts_are_asked_for_once_and_looked_up_where_they_are_annotated(dial
 
     text.annotations = Kept()  # type: ignore[assignment]
     assert text(examples)[:2] == [expected[0], "kept <is a> word"]
+
+
+def test_training_takes_the_annotations_it_is_told_or_makes_them_in_the_cache(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = [*parts("llama"), "model.knowledge=ckece"]
+    told = load_recipe("roberta-gpt2", None, [*sets, f"text.annotations={tmp_path / 'mine'}"])
+    with pytest.raises(MissingError, match="no annotations in .*mine"):
+        prepare(told, corpus, [])
+    monkeypatch.setenv("ATTUNE_CACHE", str(tmp_path / "cache"))
+    made: list[Any] = []
+
+    def annotate(data: Path, folder: Path, settings: Any, *, splits: Any, report: Any) -> None:
+        made.append((data, settings.protocol, tuple(splits)))
+        report(Progress(1, 1, 0))
+        (folder / "here").mkdir(parents=True)
+
+    monkeypatch.setattr("attune.train.pretrained.annotate", annotate)
+    monkeypatch.setattr("attune.train.pretrained.Annotations", lambda folder: folder)
+    _, codec, _ = prepare(load_recipe("roberta-gpt2", None, sets), corpus, [])
+    assert made == [(corpus, "listener-turns", ("train", "valid"))]
+    assert (codec.knowledge.annotations / "here").is_dir()  # type: ignore[attr-defined]
+    assert codec.knowledge.annotations.is_relative_to(tmp_path / "cache")  # type: ignore[attr-defined]
 
 
 def test_a_context_that_knowledge_knows_nothing_about_has_no_prefix(dialogues: list[Dialogue]) -> None:
