@@ -325,7 +325,7 @@ def test_training_takes_the_annotations_it_is_told_or_makes_them_in_the_cache(
 ) -> None:
     sets = [*parts("llama"), "model.knowledge=ckece"]
     told = load_recipe("roberta-gpt2", None, [*sets, f"text.annotations={tmp_path / 'mine'}"])
-    with pytest.raises(MissingError, match="no annotations in .*mine"):
+    with pytest.raises(MissingError, match=r"no annotations in .*mine"):
         prepare(told, corpus, [])
     monkeypatch.setenv("ATTUNE_CACHE", str(tmp_path / "cache"))
     made: list[Any] = []
