@@ -1,8 +1,7 @@
 """The agent: a system that is spoken with, turn by turn.
 
->>> agent = load()  # doctest: +SKIP
->>> agent.reply(["I got the job!"]).text  # doctest: +SKIP
-'Congratulations! I am sure you will do great!'
+    agent = load()
+    agent.reply(["I got the job!"]).text
 """
 
 from __future__ import annotations
