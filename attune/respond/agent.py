@@ -1,8 +1,4 @@
-"""The agent: a system that is spoken with, turn by turn.
-
-    agent = load()
-    agent.reply(["I got the job!"]).text
-"""
+"""The agent: a system that is spoken with, turn by turn: `load().reply(["I got the job!"]).text`."""
 
 from __future__ import annotations
 
