@@ -34,9 +34,11 @@ from tests.systems import small_system, test_examples, toy_knowledge
 PAPER = Decoding("nucleus", top_k=5, top_p=0.9, max_steps=8)
 
 
+KNOWLEDGE.register("toy")(toy_knowledge)  # here, so that each test can run alone
+
+
 def fresh(**settings: Any) -> tuple[RobertaGpt2, Any]:
     torch.manual_seed(0)
-    KNOWLEDGE.register("toy")(toy_knowledge)
     chosen = {"encoder": part("roberta"), "decoder": part("llama"), "knowledge": "toy", **settings}
     return RobertaGpt2.fresh(RobertaGpt2Config(**chosen))
 
