@@ -17,8 +17,9 @@ import time
 import torch
 from torch.nn import functional as F
 
-from attune.generate.decoding import Decoding
-from attune.generate.systems import WordSystem, open_system
+from attune.generate.neural import WordSystem
+from attune.generate.settings import Decoding
+from attune.generate.systems import open_system
 from attune.models.codec import BOS
 from attune.train.data import corpus, load_examples, load_split
 

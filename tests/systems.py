@@ -10,10 +10,10 @@ import torch
 from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
-from attune.generate.decoding import Decoding
 from attune.generate.labeller import Labeller
+from attune.generate.neural import WordSystem, word_codec
 from attune.generate.pretrained import PretrainedSystem
-from attune.generate.systems import WordSystem, word_codec
+from attune.generate.settings import Decoding
 from attune.models import SYSTEMS
 from attune.models.layers.gated import GatedCrossAttention
 from attune.models.pretrained.exchange import KNOWLEDGE, Knowledge

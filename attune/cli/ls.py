@@ -44,7 +44,7 @@ def _metrics() -> list[str]:
 
 
 def _decodings() -> list[str]:
-    from attune.generate.decoding import MODES
+    from attune.generate.settings import MODES
 
     return list(MODES)
 

@@ -17,7 +17,8 @@ import torch
 from attune.dialogue.types import Context
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.errors import SettingsError
-from attune.generate.systems import Progress, by_length, needed, open_system
+from attune.generate.neural import by_length
+from attune.generate.systems import Progress, needed, open_system
 from attune.models import SYSTEMS
 
 DEFAULT_RUN = "runs/classifier-41-default"  # where `attune train classifier-41` leaves it

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attune.generate.decoding import Decoding
-from attune.generate.systems import NeuralSystem, needed, run_decoding
+from attune.generate.neural import NeuralSystem
+from attune.generate.settings import Decoding
+from attune.generate.systems import needed, run_decoding
 from attune.models import SYSTEMS
 
 

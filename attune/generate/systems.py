@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 import yaml
-from tokenizers import Tokenizer
 
 from attune.dialogue.types import Context, Example
-from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import DataError, MissingError
-from attune.generate.decoding import Decoding, decode
+from attune.generate.settings import Decoding
 from attune.models import SYSTEMS
-from attune.models.codec import PAD, Codec, WordCodec
 from attune.registry import Registry
 
 Progress = Callable[[int], None]  # called with the number of items just done
@@ -85,7 +80,7 @@ def open_system(folder: str | Path) -> System:
 FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
     "family",
     {
-        "word": "attune.generate.systems:open_words",
+        "word": "attune.generate.neural:open_words",
         "pretrained": "attune.generate.pretrained:open_pretrained",
         "classifier": "attune.generate.labeller:open_labeller",
     },
@@ -106,118 +101,3 @@ def run_decoding(path: Path) -> Decoding:
         settings = yaml.safe_load((path / "config.yaml").read_text()).get("decoding", {})
     known = {field.name for field in fields(Decoding)}
     return Decoding(**{key: value for key, value in settings.items() if key in known})
-
-
-class NeuralSystem:
-    """A model with its codec: the reference path of every system that is a network. It offers what the model offers."""
-
-    batch = 128
-    """Contexts read at once."""
-
-    def __init__(self, model: Any, codec: Codec, name: str, decoding: Decoding, path: Path | None = None) -> None:
-        self.model, self.codec, self.name, self.decoding, self.path = model.eval(), codec, name, decoding, path
-        self.capabilities: frozenset[str] = model.capabilities
-        self.corpus, self.protocol = model.corpus, model.protocol
-
-    def reply(
-        self,
-        contexts: Sequence[Context],
-        *,
-        decoding: Decoding | None = None,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> list[Said]:
-        """Replies in the order of `contexts`. The same context and seed give the same reply in any batch."""
-        decoding = decoding or self.decoding
-        items = self.codec.encode_contexts(contexts)
-        said: list[Said | None] = [None] * len(items)
-        for places in by_length(items, max(1, self.batch // decoding.beams)):
-            batch = self.codec.collate([items[i] for i in places])
-            with torch.inference_mode():
-                read = self.model.encode(batch)
-            ids = decode(
-                self.model,
-                read,
-                decoding,
-                bos=self.codec.bos,
-                eos=self.codec.eos,
-                forbidden=self.codec.forbidden,
-                seeds=[zlib.crc32(items[i].context.tobytes(), seed) for i in places],
-            )
-            for i, tokens in zip(places, ids, strict=True):
-                said[i] = Said(*self.codec.said(tokens))
-            if progress:
-                progress(len(places))
-        return [one for one in said if one is not None]
-
-    def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]:
-        items = self.codec.encode(examples)
-        found: list[TokenNll | None] = [None] * len(items)
-        for places in by_length(items, max(1, self.batch // 2)):
-            batch = self.codec.collate([items[i] for i in places])
-            with torch.inference_mode():
-                _, nll = self.model.token_nll(batch, self.model.encode(batch), 0.0)
-            ends = (batch["target"] != self.codec.pad).sum(1).cumsum(0).tolist()
-            for i, start, end in zip(places, [0, *ends], ends, strict=False):
-                found[i] = TokenNll(float(nll[start:end].double().sum()), end - start, items[i].hidden)
-            if progress:
-                progress(len(places))
-        return [one for one in found if one is not None]
-
-    def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        """[n, 32] probabilities in the order of EMOTIONS."""
-        items = self.codec.encode_contexts(contexts)
-        found = np.zeros((len(items), len(EMOTIONS)), dtype=np.float32)
-        for places in by_length(items, self.batch):
-            with torch.inference_mode():
-                logits = self.model.perceive(self.codec.collate([items[i] for i in places]))
-            found[places] = logits.softmax(-1).numpy()
-            if progress:
-                progress(len(places))
-        return found
-
-
-class WordSystem(NeuralSystem):
-    """A word-level model with its codec."""
-
-    codec: WordCodec
-
-
-def open_words(path: Path, name: str) -> WordSystem:
-    """Open the run of a word-level system."""
-    needed(path, "tokenizer.json", "model.safetensors")
-    model = SYSTEMS[name].from_pretrained(path, dtype=torch.float32)
-    codec = word_codec(model, Tokenizer.from_file(str(path / "tokenizer.json")))
-    return WordSystem(model, codec, name, run_decoding(path), path)
-
-
-def word_codec(model: Any, tokenizer: Tokenizer, singletons: Sequence[int] = ()) -> WordCodec:
-    """The codec that a word-level model's configuration asks for, Prepend-k included."""
-    config = model.config
-    codec = WordCodec(
-        tokenizer, config.context_turns, config.context_tokens, singletons, features=model.features(tokenizer)
-    )
-    if config.prepend != "none":
-        label_ids = [tokenizer.token_to_id(label) for label in config.bag_labels]
-
-        def labels(contexts: Sequence[np.ndarray]) -> list[list[int]]:
-            fronts: list[list[int]] = []
-            for start in range(0, len(contexts), 256):
-                part = contexts[start : start + 256]
-                ids = torch.zeros(len(part), max(2, *(len(c) for c in part)), dtype=torch.long)
-                for row, words in enumerate(part):
-                    ids[row, : len(words)] = torch.from_numpy(words.astype(np.int64))
-                with torch.inference_mode():
-                    best = model.bag(ids, ids != PAD).topk(config.prepend_k).indices
-                fronts += [[label_ids[i] for i in row] for row in best.tolist()]
-            return fronts
-
-        codec.labels = labels
-    return codec
-
-
-def by_length(items: Sequence[Any], size: int) -> Iterator[list[int]]:
-    """Places of items of like length, in batches."""
-    order = sorted(range(len(items)), key=lambda i: items[i].size)
-    for start in range(0, len(order), size):
-        yield order[start : start + size]

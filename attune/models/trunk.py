@@ -104,7 +104,7 @@ class Trunk(PreTrainedModel):
     base_model_prefix = ""
     supports_gradient_checkpointing = False
     family = "word"
-    """How it is prepared and opened: `attune.train.prepare`, `attune.generate.systems`."""
+    """How it is prepared and opened: `attune.train.prepare`, `attune.generate.neural`."""
     corpus = "empathetic_dialogues"
     """The folder below ATTUNE_DATA that it is trained and scored on when no other is named."""
     protocol = "listener-turns"

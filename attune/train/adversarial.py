@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attune.generate.decoding import Decoding, decode
+from attune.generate.decoding import decode
+from attune.generate.settings import Decoding
 from attune.models.codec import pad
 from attune.train.recipes import TrainingSettings
 from attune.train.stages import Stage, descend

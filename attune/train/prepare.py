@@ -23,7 +23,7 @@ from attune.dialogue.types import Dialogue
 from attune.dialogue.vocabulary import build_tokenizer, oov_rate, read_vectors, singletons
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import DataError, MissingError
-from attune.generate.systems import word_codec
+from attune.generate.neural import word_codec
 from attune.models import SYSTEMS
 from attune.models.codec import UNK, Codec, WordCodec
 from attune.models.layers.bag import BagClassifier

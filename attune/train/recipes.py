@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from transformers import PreTrainedConfig
 
 from attune.errors import MissingError, SettingsError, did_you_mean
-from attune.generate.decoding import Decoding
+from attune.generate.settings import Decoding
 from attune.models import RECIPES, SYSTEMS
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from attune.dialogue.types import Dialogue
 from attune.errors import SettingsError
-from attune.generate.decoding import Decoding, block_repeats, decode
+from attune.generate.decoding import block_repeats, decode
+from attune.generate.settings import Decoding
 from tests.systems import VARIANTS, small_system, test_examples, variant_id
 
 DECODINGS = [

@@ -9,7 +9,7 @@ from attune.dialogue.text import normalise
 from attune.dialogue.types import Dialogue, Turn
 from attune.emotion.words import emotion_words
 from attune.errors import SettingsError
-from attune.generate.systems import WordSystem
+from attune.generate.neural import WordSystem
 from attune.models.codec import EOS, LAB, PAD, UNK, Batch, pad
 from attune.models.empdg import EmpdgConfig
 from attune.models.layers.critic import Critic

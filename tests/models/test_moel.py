@@ -55,6 +55,7 @@ def test_batched_listeners_equal_a_loop_over_all_of_them(norm: Any) -> None:
     real = torch.arange(5)[None] < torch.tensor([[5], [3], [1]])
     listeners = torch.tensor([[0, 3, 6], [5, 3, 6], [3, 1, 6]])  # 2 and 4 are used by nobody
     weights = torch.rand(3, 3)
+    weights[0, 1] = weights[2, 0] = 0.0
 
     cache = layers.start(memory, listeners, weights) | {"memory_mask": real}
     batched = layers(x, cache)
@@ -68,6 +69,22 @@ def test_batched_listeners_equal_a_loop_over_all_of_them(norm: Any) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert layers.widen.weight.shape[0] == 7
     assert not grads[0][1 + [name for name, _ in layers.named_parameters()].index("widen.weight")][2].any()
+
+
+def test_what_has_no_weight_is_not_computed() -> None:
+    torch.manual_seed(0)
+    layers = Listeners(count=4, d_model=8, heads=2, depth=8, ffn=12)
+    listeners, weights = torch.tensor([[0, 1, 3], [1, 2, 3]]), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.5, 1.0]])
+    x, memory = torch.randn(2, 4, 8), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        for parameter in layers.parameters():
+            parameter[1] = torch.nan  # 0 · NaN is NaN: a listener that were asked would show
+    cache = layers.start(memory, listeners, weights) | {"memory_mask": torch.ones(2, 5, dtype=torch.bool)}
+    whole = layers(x, cache)
+    assert whole.isfinite().all()
+    cache = layers.start(memory, listeners, weights) | {"memory_mask": torch.ones(2, 5, dtype=torch.bool)}
+    stepwise = torch.cat([layers(x[:, i : i + 1], cache) for i in range(4)], 1)
+    torch.testing.assert_close(stepwise, whole)
 
 
 def test_only_the_best_listeners_of_the_gate_speak(dialogues: list[Dialogue]) -> None:

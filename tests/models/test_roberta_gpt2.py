@@ -16,7 +16,7 @@ from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import DataError, MissingError, SettingsError
 from attune.evaluate.evaluation import evaluate
 from attune.evaluate.gpt2 import count_tokens
-from attune.generate.decoding import Decoding
+from attune.generate.settings import Decoding
 from attune.generate.systems import open_system
 from attune.knowledge.annotate import Progress
 from attune.knowledge.ckece import EmotionalConcept, Extraction
