@@ -50,16 +50,19 @@ class Tone(NamedTuple):
         return self
 
 
+NOTHING_KNOWN, EVEN = Control(), Tone()
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One reply to be said: `count` candidates for it, sampled by `decoding` (None: the system's own)."""
 
     context: Context
-    control: Control = Control()
+    control: Control = NOTHING_KNOWN
     count: int = 1
     seed: int = 0
     decoding: Decoding | None = None
-    tone: Tone = Tone()
+    tone: Tone = EVEN
 
 
 class Candidate(NamedTuple):
