@@ -61,7 +61,7 @@ class Listeners(nn.Module):
     """Decoder layers (self-attention, attention over the memory, feed-forward part) in a stack, softly combined.
 
     `start` is told which listeners each example uses and with what weight ([B, k] both); `forward` gives the weighted
-    sum of their outputs. Listeners that no example uses cost nothing.
+    sum of their outputs. What has no weight costs nothing: it is not computed.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Listeners(nn.Module):
 
     def start(self, memory: Tensor, listeners: Tensor, weights: Tensor) -> Cache:
         """The memory's keys and values for each example's listeners [B, k, heads, S, ·]."""
-        order, experts = by_expert(listeners)
+        order, experts = by_expert(listeners, weights != 0)
         key, value = self.cross_key_value(memory[order // listeners.shape[1]], experts).chunk(2, -1)
         return {
             "listeners": listeners,
@@ -89,7 +89,7 @@ class Listeners(nn.Module):
     def forward(self, x: Tensor, cache: Cache) -> Tensor:
         """[B, T, d] → [B, T, d]; `cache` is extended in place."""
         listeners = cache["listeners"]
-        order, experts = by_expert(listeners)
+        order, experts = by_expert(listeners, cache["listener_weights"] != 0)
         rows = order // listeners.shape[1]
         y = x[rows]  # [P, T, d]
         y = self._around(y, self.self_norm, experts, lambda z: self._attend_past(z, cache, order, experts))
@@ -128,16 +128,18 @@ class Listeners(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
-def by_expert(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The places of [B, k] choices sorted by expert [P], and the expert at each.
+def by_expert(chosen: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
+    """The places of those of [B, k] choices that are `used`, sorted by expert [P], and the expert at each.
 
-    >>> [part.tolist() for part in by_expert(torch.tensor([[2, 0], [1, 2]]))]
-    [[1, 2, 0, 3], [0, 1, 2, 2]]
+    >>> used = torch.tensor([[True, True], [False, True]])
+    >>> [part.tolist() for part in by_expert(torch.tensor([[2, 0], [1, 2]]), used)]
+    [[1, 0, 3], [0, 2, 2]]
     """
-    experts, order = chosen.flatten().sort(stable=True)
-    return order, experts
+    places = used.flatten().nonzero().squeeze(1)
+    experts, order = chosen.flatten()[places].sort(stable=True)
+    return places[order], experts
 
 
 def in_order(x: Tensor, order: Tensor, chosen: Tensor) -> Tensor:
-    """Rows sorted by expert [P, …] → back in the order of the choices [B, k, …]."""
-    return torch.zeros_like(x).index_copy(0, order, x).unflatten(0, chosen.shape)
+    """Rows sorted by expert [P, …] → back in the order of the choices [B, k, …]; zeros for those that are not used."""
+    return x.new_zeros(chosen.numel(), *x.shape[1:]).index_copy(0, order, x).unflatten(0, chosen.shape)
