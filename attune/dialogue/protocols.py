@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from attune.dialogue.types import Dialogue, Example
+from attune.dialogue.types import Dialogue, Example, Turn
 from attune.registry import Registry
 
 
@@ -73,6 +73,17 @@ def labelled_turns(dialogue: Dialogue) -> Iterator[Example]:
             yield replace(_example(dialogue, i), context=told)
 
 
+def contexts_and_situations(dialogue: Dialogue) -> Iterator[Example]:
+    """Listener turns, and the situation as if the speaker had said it: what a perceiver of emotions can learn from.
+
+    The situation's example has an empty response, so no system can be scored on it.
+    """
+    if dialogue.situation:
+        told = (Turn("speaker", dialogue.situation),)
+        yield Example(f"{dialogue.id}:0", told, Turn("listener", ""), dialogue.emotion, dialogue.situation)
+    yield from listener_turns(dialogue)
+
+
 def _example(dialogue: Dialogue, i: int, with_feedback: bool = False) -> Example:
     return Example(
         id=f"{dialogue.id}:{i + 1}",
@@ -84,6 +95,6 @@ def _example(dialogue: Dialogue, i: int, with_feedback: bool = False) -> Example
     )
 
 
-for _rule in (listener_turns, feedback, all_turns, labelled_turns):
+for _rule in (listener_turns, feedback, all_turns, labelled_turns, contexts_and_situations):
     _name = _rule.__name__.replace("_", "-")
     PROTOCOLS.register(_name)(Protocol(_name, 1, _rule))

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from attune.dialogue.formats.base import Reader
@@ -65,6 +66,30 @@ def read(
         files = [path]
     for file in files:
         yield from _read_file(file, chosen or detect(file), strict, report)
+
+
+def labelled(path: str | Path, split: str, report: ReadReport | None = None) -> Iterator[Dialogue]:
+    """The dialogues of one split, with the label of each turn where the corpus folder has them.
+
+    EmpatheticDialogues' CSV has none; its JSONL, if it lies beside, lends them. Everything else is as :func:`read` gives it.
+    """
+    try:
+        beside = splits(path, reader="ed-jsonl").get(split)
+    except DataError:
+        beside = None
+    found = read(path, split=split, report=report)
+    if beside is None:
+        yield from found
+        return
+    labels = {d.id: [turn.label for turn in d.turns] for d in read(beside, reader="ed-jsonl")}
+    for dialogue in found:
+        known = labels.get(dialogue.id, [])
+        if len(known) == len(dialogue.turns):
+            turns = (
+                replace(turn, label=turn.label or label) for turn, label in zip(dialogue.turns, known, strict=True)
+            )
+            dialogue = replace(dialogue, turns=tuple(turns))
+        yield dialogue
 
 
 def _read_file(path: Path, reader: Reader, strict: bool, report: ReadReport) -> Iterator[Dialogue]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from attune.dialogue.types import Context, Example
-from attune.emotion.taxonomy import EMOTIONS
+from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.generate.decoding import decode
 from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, Said, TokenNll, needed, run_decoding
 from attune.models import SYSTEMS
-from attune.models.codec import PAD, Codec, WordCodec
+from attune.models.codec import PAD, Batch, Codec, WordCodec
 
 
 class NeuralSystem:
@@ -78,12 +79,20 @@ class NeuralSystem:
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         """[n, 32] probabilities in the order of EMOTIONS."""
+        return self._shares(contexts, self.model.perceive, len(EMOTIONS), progress)
+
+    def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
+        """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
+        return self._shares(contexts, self.model.decide, len(LABELS), progress)
+
+    def _shares(
+        self, contexts: Sequence[Context], head: Callable[[Batch], Tensor], width: int, progress: Progress | None
+    ) -> np.ndarray:
         items = self.codec.encode_contexts(contexts)
-        found = np.zeros((len(items), len(EMOTIONS)), dtype=np.float32)
+        found = np.zeros((len(items), width), dtype=np.float32)
         for places in by_length(items, self.batch):
             with torch.inference_mode():
-                logits = self.model.perceive(self.codec.collate([items[i] for i in places]))
-            found[places] = logits.softmax(-1).numpy()
+                found[places] = head(self.codec.collate([items[i] for i in places])).softmax(-1).numpy()
             if progress:
                 progress(len(places))
         return found

@@ -56,6 +56,8 @@ class System(Protocol):
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray: ...
 
+    def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray: ...
+
 
 def open_system(folder: str | Path) -> System:
     """Open a run folder (or the folder of the default system).

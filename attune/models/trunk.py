@@ -108,6 +108,7 @@ class Trunk(PreTrainedModel):
     corpus = "empathetic_dialogues"
     """The folder below ATTUNE_DATA that it is trained and scored on when no other is named."""
     protocol = "listener-turns"
+    turn_labels = False
     """The protocol that it is validated and scored on."""
 
     def __init__(self, config: TrunkConfig) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attune.dialogue.protocols import examples
-from attune.dialogue.readers import read
+from attune.dialogue.readers import labelled, read
 from attune.dialogue.text import normalise
 from attune.dialogue.types import Dialogue, Example, ReadReport
 from attune.errors import DataError, MissingError
@@ -32,10 +32,10 @@ def corpus(data: str | Path | None, default: str = "empathetic_dialogues") -> Pa
     return root / default
 
 
-def load_split(data: str | Path, split: str) -> list[Dialogue]:
-    """All dialogues of one split; an empty one is an error."""
+def load_split(data: str | Path, split: str, labels: bool = False) -> list[Dialogue]:
+    """All dialogues of one split, with the labels of their turns if these are wanted; an empty one is an error."""
     report = ReadReport()
-    found = list(read(data, split=split, report=report))
+    found = list(labelled(data, split, report) if labels else read(data, split=split, report=report))
     if not found:
         raise DataError(f"{data}: the split '{split}' holds no dialogue ({len(report.bad)} bad rows)")
     return found

@@ -56,7 +56,7 @@ class TrainingSettings(Section):
     """Largest gradient norm; 0 leaves gradients alone."""
     validate_every: int = Field(2000, ge=1)
     """Steps between validations."""
-    select: Literal["ppl", "loss", "emotion_accuracy", "accuracy"] = "ppl"
+    select: Literal["ppl", "loss", "emotion_accuracy", "label_accuracy", "accuracy"] = "ppl"
     """What makes a checkpoint the best on validation."""
     patience: int = Field(3, ge=1)
     """Stop after this many validations without a better one."""

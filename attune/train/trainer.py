@@ -29,7 +29,12 @@ from attune.train.report import Reporter
 from attune.train.schedules import rate
 from attune.train.stages import Stage, stages_of
 
-ACCURACIES = {"emotion": "emotion_accuracy", "label": "accuracy"}  # a loss per example → how often the model is right
+# A loss per example → how the share of right answers is called, and the term that counts them.
+ACCURACIES = {
+    "emotion": ("emotion_accuracy", "right"),
+    "label": ("accuracy", "right"),
+    "choice": ("label_accuracy", "right_choice"),
+}
 
 
 def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
@@ -40,9 +45,9 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     run, kind = Path(out), SYSTEMS[recipe.system]
     check_run(run, recipe, fresh)
     data = corpus(data, kind.corpus)
-    dialogues = load_split(data, "train")
+    dialogues = load_split(data, "train", kind.turn_labels)
     examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
-    valid = load_examples(load_split(data, "valid"), kind.protocol, "valid")
+    valid = load_examples(load_split(data, "valid", kind.turn_labels), kind.protocol, "valid")
     model, codec, facts = prepare(recipe, data, dialogues)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
@@ -264,9 +269,9 @@ class Trainer:
         scores = {"loss": 0.0}
         if "nll" in sums:
             scores = {"ppl": math.exp(sums["nll"] / tokens), "loss": sums["nll"] / tokens}
-        for term, accuracy in ACCURACIES.items():
+        for term, (accuracy, right) in ACCURACIES.items():
             if term in sums:
-                scores[accuracy] = sums["right"] / len(items)
+                scores[accuracy] = sums[right] / len(items)
                 scores["loss"] += sums[term] / len(items)
         return scores
 

@@ -83,6 +83,8 @@ class OnBases(PreTrainedModel):
     family = "pretrained"
     corpus = "empathetic_dialogues"
     protocol = "listener-turns"
+    turn_labels = False
+    """Whether it learns from the labels of the corpus's turns."""
     codec_class: type[Any]
     encoder: Any
 
