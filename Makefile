@@ -32,7 +32,7 @@ help:
 	@touch $@
 
 .venv/.dev: .venv/.train
-	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[train,dev]'
+	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[train,serve,dev]'
 	@touch $@
 
 chat: .venv/.train

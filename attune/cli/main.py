@@ -20,6 +20,7 @@ from attune.errors import AttuneError, did_you_mean
 VERBS: dict[str, str] = {
     "chat": "attune.cli.chat — Talk with a system.",
     "reply": "attune.cli.reply — Answer one context, or a file of them.",
+    "serve": "attune.cli.serve — Serve the HTTP API and the web chat.",
     "explain": "attune.cli.explain — Show what a system felt, recalled and decided.",
     "label": "attune.cli.label — Label each line of a file: 32 emotions, 8 intents, neutral.",
     "setup": "attune.cli.setup — Fetch the parts that live outside this package.",

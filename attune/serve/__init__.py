@@ -1,0 +1,1 @@
+"""The HTTP API, compatible with OpenAI's client libraries, and the web chat."""

@@ -1,0 +1,120 @@
+"""Requests that come at the same time are answered together: one thread, one `reply_many` per batch."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from attune.dialogue.types import Turn
+
+
+class Talker(Protocol):
+    """What a server needs of an agent (`attune.respond.agent.Agent`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def licence(self) -> str: ...
+    def reply(self, turns: Sequence[Turn], *, intent: str | None, seed: int | None, stream: bool) -> Any: ...
+    def reply_many(
+        self,
+        conversations: Sequence[Sequence[Turn]],
+        *,
+        intents: Sequence[str | None] | None,
+        seeds: Sequence[int | None] | None,
+    ) -> list[Any]: ...
+    def analyze(self, turns: Sequence[Turn]) -> Any: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A reply that is wanted."""
+
+    turns: Sequence[Turn]
+    intent: str | None = None
+    seed: int | None = None
+    since: float = field(default_factory=time.perf_counter)
+
+    def waited(self) -> float:
+        """Milliseconds since it was asked."""
+        return round((time.perf_counter() - self.since) * 1000, 1)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A reply, and the milliseconds it waited before work on it began."""
+
+    reply: Any
+    waited: float
+
+
+class Batcher:
+    """Collects what is asked while a batch is worked out, and for `max_wait` seconds from the first, up to `max_batch`.
+
+    A future that is cancelled before its turn (nobody waits for it any more) is passed over.
+    """
+
+    def __init__(self, agent: Talker, max_batch: int, max_wait: float, observe: Callable[[int], None]) -> None:
+        self.agent, self.max_batch, self.max_wait, self.observe = agent, max_batch, max_wait, observe
+        self._waiting: queue.SimpleQueue[tuple[Asked, Future[Given]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"batches of {agent.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, asked: Asked) -> Future[Given]:
+        """Ask for a reply. Cancel the future when it is not wanted any more."""
+        future: Future[Given] = Future()
+        self._waiting.put((asked, future))
+        return future
+
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Finish what was asked, then stop."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        for batch in self._batches():
+            wanted = [(asked, future) for asked, future in batch if future.set_running_or_notify_cancel()]
+            if wanted:
+                self.observe(len(wanted))
+                self._answer(wanted)
+
+    def _batches(self) -> Iterator[list[tuple[Asked, Future[Given]]]]:
+        while (first := self._waiting.get()) is not None:
+            batch, until = [first], time.monotonic() + self.max_wait
+            while len(batch) < self.max_batch:
+                try:
+                    further = self._waiting.get(timeout=max(0.0, until - time.monotonic()))
+                except queue.Empty:
+                    break
+                if further is None:  # closing: this batch is the last
+                    yield batch
+                    return
+                batch.append(further)
+            yield batch
+
+    def _answer(self, batch: Sequence[tuple[Asked, Future[Given]]]) -> None:
+        waited = [asked.waited() for asked, _ in batch]
+        try:
+            replies = self.agent.reply_many(
+                [asked.turns for asked, _ in batch],
+                intents=[asked.intent for asked, _ in batch],
+                seeds=[asked.seed for asked, _ in batch],
+            )
+        except Exception as error:  # it belongs to whoever asked; this thread serves everybody
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+                return
+            for one in batch:  # one that cannot be answered must not take the others with it
+                self._answer([one])
+            return
+        for (_, future), reply, milliseconds in zip(batch, replies, waited, strict=True):
+            future.set_result(Given(reply, milliseconds))

@@ -1,0 +1,84 @@
+"""Real servers on free ports, with an agent that needs no model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from attune.serve.app import create_app
+from attune.serve.run import address_of, bound
+from tests.serve.fake import FakeAgent
+
+
+@dataclass
+class Running:
+    """A server on a port of this machine."""
+
+    url: str
+    app: FastAPI
+    agent: FakeAgent
+    server: uvicorn.Server
+
+    def client(self, key: str = "none") -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=20)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        return httpx.post(self.url + path, json=body, timeout=20, **more)
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=20, **more)
+
+    def chat(self, text: str = "My dog died.", **more: Any) -> httpx.Response:
+        return self.post("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], **more})
+
+    def metric(self, name: str) -> float:
+        lines = self.get("/metrics").text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for a condition; fail if it does not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Running]]:
+    """Starts servers, and stops them when the test ends."""
+    running: list[tuple[Running, threading.Thread]] = []
+
+    def start(agents: FakeAgent | Mapping[str, FakeAgent] | None = None, *arguments: Any, **more: Any) -> Running:
+        agents = agents or FakeAgent()
+        first = next(iter(agents.values())) if isinstance(agents, Mapping) else agents
+        app, listening = create_app(agents, *arguments, **more), bound("127.0.0.1", 0)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        until(lambda: server.started)
+        started = Running(address_of(listening), app, first, server)
+        running.append((started, thread))
+        return started
+
+    yield start
+    for one, thread in running:
+        one.agent.going.set()
+        one.server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def server(serve: Callable[..., Running]) -> Running:
+    """A server with the usual settings."""
+    return serve()
