@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,6 +36,23 @@ def data_dir() -> Path:
 def ed_dir() -> Path:
     """EmpatheticDialogues, the official splits."""
     return _data("empathetic_dialogues")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A real browser without a window, driven by Playwright."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("needs Playwright (pip install playwright)")
+    root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not start as root
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
