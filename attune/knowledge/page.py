@@ -44,10 +44,10 @@ def as_html(*nodes: Node) -> str:
     return "".join(ElementTree.tostring(one, encoding="unicode", method="html") for one in nodes)
 
 
-def page(title: str, *body: Node) -> str:
-    """A whole page with the styles inside it."""
-    head = as_html(node("title", None, title))
-    return Template(_template("page.html")).substitute(title=head, style=_template("page.css"), body=as_html(*body))
+def page(title: str, *body: Node, style: str = "") -> str:
+    """A whole page with the styles inside it; `style` are those that it alone needs."""
+    head, styles = as_html(node("title", None, title)), _template("page.css") + style
+    return Template(_template("page.html")).substitute(title=head, style=styles, body=as_html(*body))
 
 
 def header(verb: str, title: str, lead: str) -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -44,6 +44,17 @@ class Encoded:
     def size(self) -> int:
         """By which items are put together in batches."""
         return len(self.context) * 1000 + len(self.response)
+
+
+class Place(NamedTuple):
+    """Something that a decoder looks at: a word of the context, or what a system reads beside them."""
+
+    text: str
+    group: str
+    turn: int | None = None
+    """Of the context, counted from 0; None for what nobody said."""
+    known: bool = True
+    """Whether the word is in the vocabulary."""
 
 
 class Codec(Protocol):
@@ -128,7 +139,7 @@ class WordCodec:
                     emotion=EMOTION_ID.get(example.emotion or "", NO_EMOTION) if targets else NO_EMOTION,
                     hidden=hidden,
                     feedback=feedback,
-                    features=self.features.compute(self._words(example.context)) if self.features else {},
+                    features=self.features.compute(self.turn_words(example.context)) if self.features else {},
                 )
             )
         return encoded
@@ -144,7 +155,7 @@ class WordCodec:
         ids, role_ids = (np.concatenate(x) if x else np.empty(0, np.int32) for x in (pieces, roles))
         return (ids[-self.tokens :], role_ids[-self.tokens :]) if self.tokens else (ids, role_ids)
 
-    def _words(self, context: Context) -> list[list[str]]:
+    def turn_words(self, context: Context) -> list[list[str]]:
         """The words that :meth:`_context` gives the ids of, turn by turn."""
         turns = [list(normalise(turn.text)) for turn in (context[-self.turns :] if self.turns else context)]
         excess = sum(map(len, turns)) - self.tokens if self.tokens else 0
@@ -187,6 +198,22 @@ class WordCodec:
     def words(self, ids: Sequence[int]) -> list[str]:
         """Ids of a reply as normal-form tokens, without the specials."""
         return [str(self.tokenizer.id_to_token(i)) for i in ids if i >= len(SPECIALS)]
+
+    def places(self, context: Context, looked_at: dict[str, Tensor]) -> list[Place]:
+        """Groups of ids [1, n] as people see them. Words of the context are given as they were said, known or not."""
+        turns = self.turn_words(context)
+        first = len(context) - len(turns)  # only the last turns may be read
+        said = [(word, first + turn) for turn, words in enumerate(turns) for word in words]
+        found: list[Place] = []
+        for group, ids in looked_at.items():
+            words = said if group == "context" else []
+            front = ids.shape[1] - len(words)  # CLS and prepended labels; whatever is not of the context
+            for i in ids[0, :front].tolist():
+                token = self.tokenizer.id_to_token(i)
+                found.append(Place(token.strip("[]") if i < len(SPECIALS) else token, group))
+            for i, (word, turn) in zip(ids[0, front:].tolist(), words, strict=True):
+                found.append(Place(word, group, turn, i != UNK))
+        return found
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(str(folder / "tokenizer.json"))

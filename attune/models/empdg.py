@@ -137,6 +137,9 @@ class Empdg(Trunk):
             "emotion": self.emotion(summary),  # e_p [7], [8]
         }
 
+    def looked_at(self, batch: Batch) -> dict[str, Tensor]:
+        return super().looked_at(batch) | ({"emotion words": batch["emotional"]} if self.config.emotion_words else {})
+
     def first_input(self, read: dict[str, Tensor]) -> Tensor:
         return self.signal_input(read["emotion"])  # e′_p
 

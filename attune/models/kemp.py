@@ -181,6 +181,9 @@ class Kemp(Trunk):
             "emotion": self.emotion(signal),  # e_p [8]
         }
 
+    def looked_at(self, batch: Batch) -> dict[str, Tensor]:
+        return super().looked_at(batch) | {"concepts": batch["concepts"]}
+
     def embed_concepts(self, batch: Batch) -> Tensor:
         """A concept stands where the word stands that leads to it, and is told from words by its state."""
         table = self.positions(batch["context"].shape[1], batch["context"].device)

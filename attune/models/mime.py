@@ -13,7 +13,7 @@ from attune.emotion.taxonomy import EMOTIONS, POSITIVE
 from attune.models import register_system
 from attune.models.codec import PAD, Batch
 from attune.models.layers.blocks import Encoder, Norm
-from attune.models.trunk import Trunk, TrunkConfig
+from attune.models.trunk import Gate, Trunk, TrunkConfig
 
 POLARITY = torch.tensor([0 if emotion in POSITIVE else 1 for emotion in EMOTIONS])  # of each emotion
 GROUPS = torch.stack([POLARITY == 0, POLARITY == 1])  # [2, 32]
@@ -93,7 +93,7 @@ class Mime(Trunk):
             centre, spread = self.posterior(torch.cat([summary, self.pool(batch["target"])], -1))
             read["kl"] = divergence(centre, spread, mean, log_variance).sum((1, 2))
             drawn = centre + (0.5 * spread).exp() * torch.randn_like(mean)
-        read["mixtures"] = self.mixtures(drawn)
+        read["mixtures"], read["polarity"] = self.mixtures(drawn), polarity
         read["memory"] = self.fuse(read["memory"], read["real"], read["mixtures"] @ self.emotion.weight, polarity)
         return read
 
@@ -111,6 +111,18 @@ class Mime(Trunk):
         same, other = felt[rows, polarity], felt[rows, 1 - polarity]
         both = torch.cat([self.mimicking(memory, real, same), self.differing(memory, real, other)], -1)
         return self.fusion(self.fusion_gate(both).sigmoid() * both)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return super().capabilities | {"gates"}
+
+    def gates(self, read: dict[str, Tensor]) -> list[Gate]:
+        rows = torch.arange(len(read["mixtures"]), device=read["mixtures"].device)
+        same, other = (read["mixtures"][rows, which] for which in (read["polarity"], 1 - read["polarity"]))
+        return [
+            Gate("Mimicking emotions", "The mixture that has the polarity of the emotion that was heard.", same),
+            Gate("Other emotions", "The mixture of the opposite polarity.", other),
+        ]
 
     def own_losses(
         self, batch: Batch, read: dict[str, Tensor], hidden: Tensor, tokens: int, examples: int

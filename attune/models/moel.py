@@ -18,7 +18,7 @@ from attune.models import register_system
 from attune.models.codec import Batch
 from attune.models.layers.blocks import Cache
 from attune.models.layers.experts import Listeners, StackedLinear, StackedNorm
-from attune.models.trunk import Trunk, TrunkConfig
+from attune.models.trunk import Gate, Trunk, TrunkConfig
 
 SHARED = len(EMOTIONS)  # the listener of all emotions stands behind those of each
 ORACLE_FLOOR = 1e-4
@@ -109,8 +109,19 @@ class Moel(Trunk):
     def start(self, read: dict[str, Tensor]) -> Cache:
         return super().start(read) | self.listeners.start(read["memory"], read["listeners"], read["weights"])
 
-    def decode(self, ids: Tensor, cache: Cache) -> Tensor:
-        return self.decoder(self.listeners(self.decoder_input(ids, cache), cache), cache)
+    def decoder_input(self, ids: Tensor, cache: Cache) -> Tensor:
+        """The meta decoder reads what the listeners make of the words."""
+        return self.listeners(super().decoder_input(ids, cache), cache)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return super().capabilities | {"gates"}
+
+    def gates(self, read: dict[str, Tensor]) -> list[Gate]:
+        kept, weights = read["listeners"][:, :-1], read["weights"][:, :-1]
+        every = weights.new_zeros(len(weights), len(EMOTIONS)).scatter(1, kept, weights)
+        note = "The weights of the listeners that the gate kept. One that all emotions share has weight 1 beside them."
+        return [Gate("Listeners", note, every)]
 
     def losses(self, batch: Batch, tokens: int, examples: int) -> dict[str, Tensor]:
         terms = super().losses(batch, tokens, examples)

@@ -8,7 +8,7 @@ beside the words (`features`).
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from tokenizers import Tokenizer
@@ -96,6 +96,14 @@ class TrunkConfig(PreTrainedConfig):
         return names[0] if names else None
 
 
+class Gate(NamedTuple):
+    """Weights over the 32 emotions [B, 32] by which a system mixes parts of itself, and what they are, for people."""
+
+    title: str
+    note: str
+    weights: Tensor
+
+
 class Trunk(PreTrainedModel):
     """Encoder, decoder, word vectors, role embeddings, optional copy and emotion heads."""
 
@@ -144,7 +152,7 @@ class Trunk(PreTrainedModel):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return frozenset({"reply", "nll"} | ({"perceive"} if self.config.emotion_head else set()))
+        return frozenset({"reply", "nll", "attention"} | ({"perceive"} if self.config.emotion_head else set()))
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Linear):
@@ -255,6 +263,21 @@ class Trunk(PreTrainedModel):
         allowed = cache["memory_mask"] & (cache["words"] != UNK)
         allowed = torch.where(allowed.any(1, keepdim=True), allowed, cache["memory_mask"])
         return match.masked_fill(~allowed[:, None], -torch.inf).softmax(-1), self.copy_gate(hidden)
+
+    # — being looked into: what `attune explain --run` draws —
+
+    def looked_at(self, batch: Batch) -> dict[str, Tensor]:
+        """What the memory is made of: the ids [B, n] of each group, in the memory's order."""
+        return {"context": batch["context"]}
+
+    def attention(self, ids: Tensor, read: dict[str, Tensor]) -> Tensor:
+        """[B, T, S]: where the decoder looks in the memory when it says the word after each of `ids` (BOS first)."""
+        cache = self.start(read)
+        return self.decoder.watch(self.decoder_input(ids, cache), cache)
+
+    def gates(self, read: dict[str, Tensor]) -> list[Gate]:
+        """Of systems with the capability `gates`."""
+        return []
 
     # — learning —
 

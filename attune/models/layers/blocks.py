@@ -129,6 +129,16 @@ class Decoder(nn.Module):
             x = layer(x, cache, f"{i}.", mask)
         return self.norm(x)
 
+    def watch(self, x: Tensor, cache: Cache) -> Tensor:
+        """[B, T, d] → [B, T, S]: where the last layer looks in the memory, averaged over its heads."""
+        mask, last = cache["memory_mask"][:, None, None, :], len(self.layers) - 1
+        for i in range(last):
+            x = self.layers[i](x, cache, f"{i}.", mask)
+        layer = self.layers[last]
+        assert isinstance(layer, DecoderLayer)
+        x = layer.around_cross.enter(layer.attend_past(x, cache, f"{last}."))
+        return layer.cross.weigh(x, cache[f"{last}.cross_key"], mask).mean(1)
+
 
 class Positions(nn.Module):
     """Sinusoidal position signal, made when first needed and as long as it needs to be. It has no weights."""
