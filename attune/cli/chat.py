@@ -4,77 +4,95 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+import threading
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-if TYPE_CHECKING:  # torch is imported only when a system is loaded
-    from attune.respond.agent import Agent
-
-HELP = "/new starts another conversation, /quit ends, /help shows this."
+from attune.errors import AttuneError
 
 
 def main(
-    system: Annotated[str, typer.Option(help="A run folder; default: the system that comes with Attune.")] = "default",
+    system: Annotated[str, typer.Option(help="A run folder or a system's name; default: the one in Attune.")] = (
+        "default"
+    ),
     plain: Annotated[bool, typer.Option(help="Read lines, print replies, nothing else (for pipes).")] = False,
+    name: Annotated[str, typer.Option(help="What the listener calls itself.")] = "",
+    warmth: Annotated[float, typer.Option(help="From 0, matter-of-fact, to 1, very warm.")] = 0.5,
+    brevity: Annotated[float, typer.Option(help="From 0, at length, to 1, as short as can be.")] = 0.5,
+    country: Annotated[str | None, typer.Option(help="Where help is to be found if it is needed, as in: GB")] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes sampling; default: fresh each time.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Keep the lines you type in this file; default: they are not kept.")
+    ] = None,
 ) -> None:
     """Talk. Tell what happened to you; the system answers, and shows beside it what it thinks you feel."""
+    from attune.generate.saying import Tone
+    from attune.respond.agent import Agent, load
+    from attune.respond.preparing import prepare
+    from attune.respond.terminal import Chat
+
     plain = plain or not sys.stdin.isatty()
     console = Console(stderr=plain, highlight=False)
-    if not plain:
-        with console.status("Waking up …"):
-            agent = _load(system)
-        console.print(
-            f"[bold]Attune[/] ({escape(agent.system.name)}). It is a machine and can be wrong; in danger, call for help "
-            f"where you live.\n[dim]{HELP}[/]"
-        )
-    else:
-        agent = _load(system)
-    from attune.errors import DataError
+    tone = Tone(name, warmth, brevity).checked()
 
-    turns: list[str] = []
-    while True:
-        try:
-            text = _ask(plain)
-        except (EOFError, KeyboardInterrupt):
-            break
-        if not text.strip():
-            continue
-        if text.startswith("/"):
-            if text in ("/quit", "/exit"):
-                break
-            if text == "/new":
-                turns = []
-            console.print(f"[dim]{HELP if text != '/new' else 'A new conversation.'}[/]")
-            continue
-        try:
-            reply = agent.reply([*turns, text])
-        except DataError as error:
-            console.print(f"[red]{escape(str(error))}[/]")
-            continue
-        turns += [text, reply.text]
-        if plain:
-            print(reply.text, flush=True)
-            continue
-        felt = "  ".join(f"{name} {share:.0%}" for name, share in list(reply.emotions.items())[:3])
-        console.print(f"[cyan]{escape(reply.text)}[/]" + (f"   [dim]{felt}[/]" if felt else ""))
+    def opened(system: str) -> Agent:
+        return load(system, tone=tone, country=country)
 
-
-def _ask(plain: bool) -> str:
-    """The person's next line; EOFError when there is none."""
+    prepare(system, console)
     if plain:
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.removesuffix("\n")
-    import readline  # noqa: F401  arrows and history for input()
+        chat = Chat(opened(system), opened, console, seed=seed)
+    else:
+        with console.status("Waking up …"):
+            chat = Chat(opened(system), opened, console, seed=seed)
+        threading.Thread(target=chat.conversation.agent.warm_up).start()
+        chat.greet()
+    lines = _Lines(plain, None if plain else history)
+    while (line := lines.next()) is not None:
+        if not line.strip():
+            continue
+        try:
+            if line.startswith("/"):
+                if not chat.obey(line):
+                    break
+            elif plain:
+                print(" ".join(chat.conversation.reply(line).text.split()), flush=True)
+                chat.print_notes()
+            else:
+                chat.print_reply(line)
+        except AttuneError as error:
+            chat.complain(error)
+    lines.keep()
 
-    return input("you: " if os.environ.get("NO_COLOR") else "\001\033[1m\002you:\001\033[0m\002 ")
 
+class _Lines:
+    """The person's lines: from a pipe, or typed with arrows and history."""
 
-def _load(system: str) -> Agent:
-    from attune.respond.agent import load
+    def __init__(self, plain: bool, history: Path | None) -> None:
+        self._plain, self._history = plain, history
+        if not plain:
+            import readline  # arrows and history for input()
 
-    return load(system)
+            if history is not None and history.exists():
+                readline.read_history_file(history)
+
+    def next(self) -> str | None:
+        """The next line; None at the end, or after Ctrl-C."""
+        if self._plain:
+            line = sys.stdin.readline()
+            return line.removesuffix("\n") if line else None
+        try:
+            return input("you: " if os.environ.get("NO_COLOR") else "\001\033[1m\002you:\001\033[0m\002 ")
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return None
+
+    def keep(self) -> None:
+        """Write the history, if it was asked for."""
+        if self._history is not None:
+            import readline
+
+            self._history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(self._history)

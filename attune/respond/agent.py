@@ -1,68 +1,392 @@
-"""The agent: a system that is spoken with, turn by turn: `load().reply(["I got the job!"]).text`."""
+"""The agent: a system that is spoken with. It perceives, recalls, decides, says and guards (DESIGN 1).
+
+agent = attune.load()
+agent.reply(["I finally got the job!"]).text
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import secrets
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, Literal, cast, overload
 
-from attune.dialogue.types import ROLES, Turn
-from attune.emotion.taxonomy import EMOTIONS
-from attune.errors import DataError, SettingsError
-from attune.files import default_system
+from attune.dialogue.types import Turn
+from attune.emotion.taxonomy import LABELS
+from attune.errors import AttuneError, DataError, SettingsError, did_you_mean
+from attune.generate.reranking import CommonPhrases, Labelling, Ranked, Reranker, Weights
+from attune.generate.saying import EVEN, Speaker, Tone
 from attune.generate.systems import System, open_system
+from attune.respond.exchange import Exchange
+from attune.respond.guarding import Chosen, Guarding, Guards, report
+from attune.respond.opening import folder_of, licence_of
+from attune.respond.replies import Analysis, Clock, Reply
+from attune.respond.stages import (
+    Decide,
+    DecidesByRule,
+    Decision,
+    Perceive,
+    Recall,
+    RecallsConcepts,
+    SystemDecides,
+    SystemPerceives,
+    concept_values,
+    top,
+)
+from attune.respond.streaming import ReplyStream, clauses
+from attune.respond.turns import WINDOW, as_context, readable, windowed
 
-LONGEST = 10_000  # characters of one turn
+Turns = str | Turn | Sequence[str | Turn]
+Auto = Literal["auto"]
+COUNT = 4  # candidates, for a system that does not say how many it wants
+COMMON = "common.json"  # in a run folder: the phrases that many replies share
+_SEEDS = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the agent answers, and what it perceived. `emotions` is empty for a system without an emotion head."""
+def load(
+    system: str | Path = "default",
+    *,
+    tone: Tone | None = None,
+    guard: Guards | bool = True,
+    country: str | None = None,
+    perceive: Perceive | Auto | None = "auto",
+    recall: Recall | Auto | None = "auto",
+    decide: Decide | Auto | None = "auto",
+    count: int | None = None,
+    weights: Weights | None = None,
+    labeller: Labelling | None = None,
+    window: int = WINDOW,
+) -> Agent:
+    """The default system, the one in a run folder, or a registered one that was trained here, ready to talk.
 
-    text: str
-    system: str
-    emotion: str | None = None
-    emotions: dict[str, float] = field(default_factory=dict)
+    A stage is "auto" (what the system offers), an object of the shape in :mod:`attune.respond.stages`, or None: off.
+    `guard` may be False, or one of your own; `country` is where help is to be found ("DE"). `count` candidates are
+    ranked by `weights`, with a `labeller` also by the label they reach. `window`: bytes of a conversation that are read.
+    """
+    (tone or EVEN).checked()
+    opened = open_system(folder_of(system))
+    if isinstance(guard, bool):
+        watching = _guard(country) if guard else None
+    else:
+        watching = guard
+    return Agent(
+        opened,
+        tone=tone,
+        guard=watching,
+        perceive=perceive,
+        recall=recall,
+        decide=decide,
+        count=count,
+        weights=weights,
+        labeller=labeller,
+        window=window,
+    )
 
 
 class Agent:
-    """A system to talk with. `turns` are texts that alternate, the person first, or :class:`Turn` objects."""
+    """A system with the stages around it. `turns` are texts that alternate, the person's last, or :class:`Turn` objects.
 
-    def __init__(self, system: System) -> None:
-        if "reply" not in system.capabilities:
-            raise SettingsError(f"'{system.name}' does not reply; it offers {', '.join(sorted(system.capabilities))}")
-        self.system = system
-
-    def reply(self, turns: Sequence[str | Turn], *, seed: int = 0) -> Reply:
-        """Answer the last turn of a conversation."""
-        context = as_context(turns)
-        emotions: dict[str, float] = {}
-        if "perceive" in self.system.capabilities:
-            shares = self.system.perceive([context])[0].tolist()
-            emotions = dict(sorted(zip(EMOTIONS, shares, strict=True), key=lambda pair: -pair[1]))
-        said = self.system.reply([context], seed=seed)[0]
-        return Reply(said.text, self.system.name, next(iter(emotions), None), emotions)
-
-
-def load(system: str | Path = "default") -> Agent:
-    """The default system, or the one in a run folder, ready to talk."""
-    return Agent(open_system(default_system() if str(system) == "default" else system))
-
-
-def as_context(turns: Sequence[str | Turn]) -> tuple[Turn, ...]:
-    """Turns from texts: the last one is the person's, and they alternate backwards from it.
-
-    >>> [turn.role for turn in as_context(["Hi.", "Hello!", "I am sad."])]
-    ['speaker', 'listener', 'speaker']
+    Several threads may use one agent. A system is called by one of them at a time, unless it has `concurrent = True`; a
+    stream of a :class:`Speaker` is never waited for.
     """
-    if not turns:
-        raise DataError("there is nothing to answer: give at least one turn")
-    context = tuple(
-        turn if isinstance(turn, Turn) else Turn(ROLES[(len(turns) - 1 - i) % 2], turn) for i, turn in enumerate(turns)
-    )
-    for number, turn in enumerate(context, 1):
-        if not turn.text.strip():
-            raise DataError(f"turn {number} is empty")
-        if len(turn.text) > LONGEST:
-            raise DataError(f"turn {number} has {len(turn.text):,} characters; at most {LONGEST:,} can be read")
-    return context
+
+    def __init__(
+        self,
+        system: System,
+        *,
+        tone: Tone | None = None,
+        guard: Guards | None = None,
+        perceive: Perceive | Auto | None = "auto",
+        recall: Recall | Auto | None = "auto",
+        decide: Decide | Auto | None = "auto",
+        count: int | None = None,
+        weights: Weights | None = None,
+        labeller: Labelling | None = None,
+        window: int = WINDOW,
+    ) -> None:
+        self.system = cast("Any", system)  # what it offers is asked for, not known by its type
+        self.name, self.licence = system.name, licence_of(system)
+        offers = system.capabilities
+        if not offers & {"reply", "say"}:
+            raise SettingsError(f"'{system.name}' does not reply; it offers {', '.join(sorted(offers))}")
+        self.speaker: Speaker | None = self.system if "say" in offers else None
+        self.tone, self.window = (tone or EVEN).checked(), window
+        self.count = count or int(getattr(system, "count", COUNT))
+        if perceive == "auto":
+            perceive = SystemPerceives(system) if "perceive" in offers else None
+        if recall == "auto":
+            recall = RecallsConcepts()
+        if decide == "auto":
+            by_rule = DecidesByRule() if self.speaker else None
+            decide = SystemDecides(system) if "decide" in offers else by_rule
+        if labeller is None and "label" in offers:
+            labeller = self.system
+        self.perceive, self.recall, self.decide, self.guarding = perceive, recall, decide, Guarding(guard)
+        self.reranker = Reranker(weights or Weights(), labeller=labeller, common=_common_phrases(system))
+        alone: AbstractContextManager[Any] = threading.RLock()
+        self._alone = nullcontext() if getattr(system, "concurrent", False) else alone
+        self._closed = False
+
+    @overload
+    def reply(
+        self, turns: Turns, *, intent: str | None = None, seed: int | None = None, stream: Literal[False] = False
+    ) -> Reply: ...
+
+    @overload
+    def reply(
+        self, turns: Turns, *, intent: str | None = None, seed: int | None = None, stream: Literal[True]
+    ) -> ReplyStream: ...
+
+    @overload
+    def reply(
+        self, turns: Turns, *, intent: str | None = None, seed: int | None = None, stream: bool
+    ) -> Reply | ReplyStream: ...
+
+    def reply(
+        self, turns: Turns, *, intent: str | None = None, seed: int | None = None, stream: bool = False
+    ) -> Reply | ReplyStream:
+        """Answer the last turn of a conversation.
+
+        `intent` is the label that the reply is to have; by default the agent decides. A seed gives the same reply again;
+        without one each is fresh. A stream says one candidate as it comes; otherwise the best of several is said.
+        """
+        exchange = self._exchange(turns, intent, secrets.randbelow(_SEEDS) if seed is None else seed)
+        if stream:
+            return ReplyStream(lambda closed: self._stream(exchange, closed))
+        return self._replies([exchange])[0]
+
+    def reply_many(
+        self,
+        conversations: Sequence[Turns],
+        *,
+        intents: Sequence[str | None] | None = None,
+        seeds: Sequence[int | None] | None = None,
+    ) -> list[Reply]:
+        """Answer several conversations in one batch, in their order."""
+        count, fresh = len(conversations), secrets.randbelow(_SEEDS)
+        for given, what in ((intents, "intents"), (seeds, "seeds")):
+            if given is not None and len(given) != count:
+                raise DataError(f"{count} conversations, but {len(given)} {what}; give one for each, or none")
+        exchanges = []
+        for number, (turns, intent, seed) in enumerate(
+            zip(conversations, intents or [None] * count, seeds or [None] * count, strict=True), 1
+        ):
+            try:
+                exchanges.append(self._exchange(turns, intent, fresh if seed is None else seed))
+            except DataError as error:
+                raise DataError(f"conversation {number}: {error}") from None
+        return self._replies(exchanges)
+
+    def analyze(self, turns: Turns) -> Analysis:
+        """What is felt, what reply is called for, and what is commonly known; nothing is said."""
+        exchange = self._exchange(turns, None, 0)
+        self._understand([exchange], Clock(), listening=False)
+        graph = self.recall.graph(exchange.context) if isinstance(self.recall, RecallsConcepts) else {}
+        return Analysis(
+            emotion=top(exchange.felt),
+            emotions=exchange.felt,
+            intent=exchange.decision.label,
+            intents=exchange.decision.shares,
+            concepts=concept_values(exchange.concepts),
+            graph=graph,
+        )
+
+    def check_intent(self, intent: str | None) -> str | None:
+        """The same, or an error: an unknown one with the nearest, or one that this system cannot be asked for."""
+        if intent is not None and intent not in LABELS:
+            raise SettingsError(did_you_mean(intent, LABELS, "intent"))
+        if intent is not None and self.speaker is None:
+            raise SettingsError(f"'{self.name}' cannot be asked for an intent; leave it out, or choose another system")
+        return intent
+
+    @property
+    def notes(self) -> list[str]:
+        """What does not work here, and how to mend it."""
+        trouble: str = getattr(self.recall, "trouble", "")
+        return [trouble] if trouble else []
+
+    def warm_up(self) -> None:
+        """Open what the first reply would open."""
+        if isinstance(self.recall, RecallsConcepts):
+            self.recall.open()
+
+    def close(self) -> None:
+        """Free what the system holds. The agent answers no more."""
+        self._closed = True
+        if hasattr(self.system, "close"):
+            self.system.close()
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _exchange(self, turns: Turns, intent: str | None, seed: int) -> Exchange:
+        if self._closed:
+            raise AttuneError(f"the agent of '{self.name}' is closed; load it again")
+        whole = as_context(turns)
+        return Exchange(whole, windowed(whole, self.window), seed % _SEEDS, self.check_intent(intent))
+
+    def _understand(self, exchanges: Sequence[Exchange], clock: Clock, *, listening: bool = True) -> None:
+        """Listen, perceive, recall, decide. What the guard answers itself is perceived and no more."""
+        if listening:
+            with clock("guard"):
+                for exchange in exchanges:
+                    exchange.heard = self.guarding.listen(exchange.turns)
+        if self.perceive is not None:
+            with clock("perceive"), self._alone:
+                for exchange, felt in zip(exchanges, self.perceive([one.context for one in exchanges]), strict=True):
+                    exchange.felt = felt
+        to_say = [exchange for exchange in exchanges if exchange.answer is None]
+        contexts = [exchange.context for exchange in to_say]
+        if self.recall is not None and to_say:
+            with clock("recall"):
+                for exchange, concepts in zip(to_say, self.recall(contexts), strict=True):
+                    exchange.concepts = concepts
+        if self.decide is not None and to_say:
+            with clock("decide"), self._alone:
+                decisions = self.decide(contexts, [exchange.felt for exchange in to_say])
+            for exchange, decision in zip(to_say, decisions, strict=True):
+                exchange.decision = decision
+        for exchange in exchanges:
+            if exchange.answer is not None:
+                exchange.decision = Decision(why="the guard answered, so no intent was chosen")
+            elif exchange.asked is not None:
+                exchange.decision = Decision(
+                    exchange.asked, exchange.decision.shares, f"{exchange.asked} was asked for"
+                )
+            elif self.decide is None:
+                exchange.decision = Decision(why=f"'{self.name}' answers without choosing an intent first")
+
+    def _replies(self, exchanges: Sequence[Exchange]) -> list[Reply]:
+        clock = Clock()
+        self._understand(exchanges, clock)
+        to_say = [exchange for exchange in exchanges if exchange.answer is None]
+        with clock("say"):
+            said = iter(self._candidates(to_say) if to_say else [])
+        with clock("guard"):
+            chosen = [
+                self.guarding.choose(one.turns, one.heard, next(said), one.seed)
+                if one.answer is None
+                else Chosen(one.answer, [], report(one.heard, "answered"))
+                for one in exchanges
+            ]
+        timings = clock.timings()
+        return [self._reply(exchange, one, dict(timings)) for exchange, one in zip(exchanges, chosen, strict=True)]
+
+    def _candidates(self, exchanges: Sequence[Exchange]) -> list[list[Ranked]]:
+        """What could be said, best first."""
+        if self.speaker is not None:
+            asks = [exchange.ask(self.count, self.tone) for exchange in exchanges]
+            with self._alone:
+                return self.reranker.rank(list(zip(asks, self.speaker.candidates(asks), strict=True)))
+        said: dict[int, str] = {}
+        for seed in {exchange.seed for exchange in exchanges}:  # such a system takes one seed for a batch
+            places = [i for i, exchange in enumerate(exchanges) if exchange.seed == seed]
+            with self._alone:
+                replies = self.system.reply([exchanges[i].context for i in places], seed=seed)
+            said |= {i: reply.text.strip() for i, reply in zip(places, replies, strict=True)}
+        return [[Ranked(said[i], None, {})] if said[i] else [] for i in range(len(exchanges))]
+
+    def _stream(self, exchange: Exchange, closed: Callable[[], bool]) -> Generator[str, None, Reply]:
+        clock = Clock()
+        chosen = Chosen("", [], report(None))
+        if not closed():
+            self._understand([exchange], clock)
+            if exchange.answer is None and self.speaker is not None:
+                chosen = yield from self._speak(self.speaker, exchange, clock, closed)
+            else:
+                chosen = yield from self._say_whole(exchange, clock, closed)
+        return self._reply(exchange, chosen, clock.timings())
+
+    def _say_whole(self, exchange: Exchange, clock: Clock, closed: Callable[[], bool]) -> Generator[str, None, Chosen]:
+        """What is known whole before its first clause: the guard's answer, or the reply of a system that does not stream."""
+        if exchange.answer is not None:
+            clock.first()
+            yield exchange.answer
+            return Chosen(exchange.answer, [], report(exchange.heard, "answered"))
+        with clock("say"):
+            ranked = self._candidates([exchange])[0]
+        with clock("guard"):
+            chosen = self.guarding.choose(exchange.turns, exchange.heard, ranked, exchange.seed)
+        said = ""
+        for clause in clauses([chosen.text]):
+            if closed():
+                break
+            said += clause
+            clock.first()
+            yield clause
+        return chosen._replace(text=said)
+
+    def _speak(
+        self, speaker: Speaker, exchange: Exchange, clock: Clock, closed: Callable[[], bool]
+    ) -> Generator[str, None, Chosen]:
+        """One candidate, each clause as soon as it is whole and the guard has let it through."""
+        said, guarded = "", report(exchange.heard)
+        pieces = _pieces(speaker.stream(exchange.ask(1, self.tone)), clock, closed)
+        try:
+            for clause in clauses(pieces):
+                if closed() or guarded["action"] != "none":
+                    break
+                with clock("guard"):
+                    clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
+                said += clause
+                clock.first()
+                yield clause
+        finally:
+            pieces.close()
+        if not said and not closed():
+            said, guarded = self.guarding.instead(
+                exchange.turns, exchange.heard, exchange.seed, "the system said nothing"
+            )
+            if said:
+                clock.first()
+                yield said
+        return Chosen(said, [Ranked(said, None, {})._asdict()], guarded)
+
+    def _reply(self, exchange: Exchange, chosen: Chosen, timings: dict[str, float]) -> Reply:
+        return Reply(
+            text=chosen.text,
+            system=self.name,
+            licence=self.licence,
+            emotion=top(exchange.felt),
+            emotions=exchange.felt,
+            intent=exchange.decision.label,
+            intent_why=exchange.decision.why,
+            concepts=concept_values(exchange.concepts),
+            candidates=chosen.candidates,
+            guard=chosen.guard,
+            timings=timings,
+            seed=exchange.seed,
+        )
+
+
+def _pieces(stream: Iterator[str], clock: Clock, closed: Callable[[], bool]) -> Generator[str, None, None]:
+    """A speaker's pieces until it has finished or nobody listens any more; it is closed either way."""
+    try:
+        while not closed():
+            with clock("say"):
+                piece = next(stream, None)
+            if piece is None:
+                return
+            yield readable(piece)
+    finally:
+        if hasattr(stream, "close"):
+            stream.close()
+
+
+def _guard(country: str | None) -> Guards | None:
+    try:
+        from attune.respond.guard import load_guard
+    except ImportError:
+        return None
+    return load_guard(country)
+
+
+def _common_phrases(system: System) -> CommonPhrases | None:
+    """What was learnt about generic replies, if the system's folder has it."""
+    file = system.path / COMMON if system.path is not None else None
+    return CommonPhrases.load(file) if file is not None and file.is_file() else None

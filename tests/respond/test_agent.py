@@ -1,37 +1,314 @@
+"""The agent, with a fake system around which every stage can be seen, and with real ones."""
+
 from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+import attune
 from attune.dialogue.types import Dialogue, Turn
-from attune.emotion.taxonomy import EMOTIONS
-from attune.errors import DataError
-from attune.respond.agent import Agent, as_context
+from attune.emotion.taxonomy import EMOTIONS, LABELS
+from attune.errors import AttuneError, DataError, SettingsError
+from attune.files import default_system
+from attune.generate.reranking import CommonPhrases
+from attune.generate.saying import Tone
+from attune.respond.agent import COMMON, Agent
+from attune.respond.replies import STAGES
+from attune.respond.stages import SystemPerceives
+from tests.respond.fakes import FakeGuard, FakeSystem, decide_nothing, fake_agent
 from tests.systems import small_system
 
+SAD = ["I am sad about my dog."]
 
-def test_an_agent_answers_and_says_what_it_perceives(dialogues: list[Dialogue]) -> None:
-    agent = Agent(small_system("emoprepend", dialogues))
-    reply = agent.reply(["My old dog died on Monday."])
-    assert reply.text
-    assert set(reply.emotions) == set(EMOTIONS)
-    assert sum(reply.emotions.values()) == pytest.approx(1, abs=1e-4)
-    assert reply.emotion == max(reply.emotions, key=lambda name: reply.emotions[name])
-    blind = Agent(small_system("transformer", dialogues)).reply(["My old dog died on Monday."])
+
+def test_a_reply_says_what_is_behind_it() -> None:
+    reply = fake_agent().reply(SAD, seed=0)
+    assert reply.text in [candidate["text"] for candidate in reply.candidates]
+    assert (reply.emotion, next(iter(reply.emotions)), set(reply.emotions)) == ("sad", "sad", set(EMOTIONS))
+    assert reply.intent == "questioning"
+    assert "60%" in reply.intent_why
+    assert reply.concepts[0] | {"head": "dog", "relation": "IsA", "tail": "pet"} == reply.concepts[0]
+    assert reply.guard == {"risk": None, "why": "", "action": "none"}
+    assert set(reply.timings) == {*STAGES, "total"}
+    assert (reply.system, reply.seed) == ("fake", 0)
+    assert json.loads(json.dumps(reply.to_dict()))["text"] == reply.text
+
+
+def test_the_system_is_asked_with_what_was_found() -> None:
+    system = FakeSystem()
+    fake_agent(system, tone=Tone("Robin", 0.9, 0.8), count=3).reply(SAD, seed=5)
+    (ask,) = system.asks
+    assert ask.control == ("sad", "questioning", False, ("pet",))
+    assert (ask.count, ask.seed, ask.tone) == (3, 5, Tone("Robin", 0.9, 0.8))
+
+
+def test_the_tone_holds_over_a_conversation() -> None:
+    system = FakeSystem()
+    agent = fake_agent(system, tone=Tone("Robin"))
+    turns = list(SAD)
+    for _ in range(3):
+        turns += [agent.reply(turns).text, "Yes."]
+    assert {ask.tone.name for ask in system.asks} == {"Robin"}
+    with pytest.raises(SettingsError, match="warmth"):
+        fake_agent(tone=Tone(warmth=3))
+
+
+def test_every_score_of_every_candidate_is_kept_best_first() -> None:
+    candidates = fake_agent().reply(SAD, seed=0).candidates
+    assert len(candidates) == 4
+    scores = [candidate["score"] for candidate in candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert all({"likelihood", "overlap", "repeats"} <= set(candidate["scores"]) for candidate in candidates)
+
+
+def test_the_number_of_candidates_is_the_systems_own_unless_told() -> None:
+    system = FakeSystem()
+    system.count = 2  # type: ignore[attr-defined]
+    fake_agent(system).reply(SAD)
+    fake_agent(system, count=5).reply(SAD)
+    assert [ask.count for ask in system.asks] == [2, 5]
+
+
+def test_what_was_learnt_about_generic_replies_is_taken_from_the_folder(tmp_path: Path) -> None:
+    system = FakeSystem()
+    CommonPhrases.learn(["I am so sorry to hear that."] * 5).save(tmp_path / COMMON)
+    system.path = tmp_path
+    scores = {one["text"]: one["scores"]["generic"] for one in fake_agent(system).reply(SAD).candidates}
+    assert scores["I am so sorry to hear that."] > scores["I see."]
+
+
+# ------------------------------------------------------------------------------------------------ intents and seeds
+
+
+def test_an_intent_that_is_asked_for_is_passed_on_as_asked() -> None:
+    system = FakeSystem()
+    reply = fake_agent(system).reply(SAD, intent="consoling")
+    assert (system.asks[0].control.label, system.asks[0].control.asked) == ("consoling", True)
+    assert (reply.intent, reply.intent_why) == ("consoling", "consoling was asked for")
+
+
+def test_a_wrong_intent_gets_the_nearest_one() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'questioning'"):
+        fake_agent().reply(SAD, intent="questionning")
+    with pytest.raises(SettingsError, match="did you mean 'questioning'"):
+        fake_agent().reply_many([SAD], intents=["questionning"])
+
+
+def test_a_system_that_takes_no_intent_says_so_instead_of_ignoring_it() -> None:
+    with pytest.raises(SettingsError, match="'fake' cannot be asked for an intent"):
+        fake_agent(FakeSystem("reply")).reply(SAD, intent="questioning")
+
+
+@pytest.mark.parametrize(
+    ("turns", "label"),
+    [
+        (["I am sad."], "sympathizing"),
+        (["I won!"], "acknowledging"),
+        (["Hi", "What happened?", "I am sad."], "consoling"),
+        (["Hi", "What happened?", "I won!"], "encouraging"),
+        (["Hi", "Hello.", "I am sad."], "questioning"),
+    ],
+)
+def test_without_a_prediction_a_rule_decides(turns: list[str], label: str) -> None:
+    reply = fake_agent(FakeSystem("say", "perceive")).reply(turns)
+    assert (reply.intent, "by rule" in reply.intent_why) == (label, True)
+
+
+def test_a_number_gives_the_same_reply_and_none_a_fresh_one() -> None:
+    agent = fake_agent(count=1)
+    assert {agent.reply(SAD, seed=7).text for _ in range(5)} == {agent.reply(SAD, seed=7).text}
+    assert len({agent.reply(SAD).text for _ in range(40)}) > 1
+    assert agent.reply(SAD, seed=-(2**63)).text
+
+
+# ---------------------------------------------------------------------------------------------------------- stages
+
+
+def test_each_stage_can_be_switched_off() -> None:
+    system = FakeSystem()
+    reply = fake_agent(system, perceive=None, recall=None, decide=None, guard=None).reply(SAD)
+    assert (reply.emotion, reply.emotions, reply.intent, reply.concepts) == (None, {}, None, [])
+    assert system.asks[0].control == (None, None, False, ())
+    assert "without choosing an intent" in reply.intent_why
+
+
+def test_each_stage_can_be_swapped() -> None:
+    other = FakeSystem("perceive")
+    reply = fake_agent(FakeSystem("reply"), perceive=SystemPerceives(other)).reply(SAD)
+    assert reply.emotion == "sad"
+
+
+def test_a_system_offers_what_it_can(dialogues: list[Dialogue]) -> None:
+    only_reply = fake_agent(FakeSystem("reply")).reply(SAD, seed=0)
+    assert (only_reply.emotion, only_reply.intent) == (None, None)
+    assert only_reply.candidates == [{"text": only_reply.text, "score": None, "scores": {}}]
+    with pytest.raises(SettingsError, match="does not reply"):
+        Agent(FakeSystem("perceive"))
+    real = Agent(small_system("emoprepend", dialogues), recall=None).reply(["My old dog died on Monday."])
+    assert set(real.emotions) == set(EMOTIONS)
+    assert sum(real.emotions.values()) == pytest.approx(1, abs=1e-4)
+    blind = Agent(small_system("transformer", dialogues), recall=None).reply(["My old dog died on Monday."])
     assert (blind.emotion, blind.emotions) == (None, {})
 
 
-def test_texts_alternate_backwards_from_the_persons_last_turn() -> None:
-    assert [turn.role for turn in as_context(["a", "b"])] == ["listener", "speaker"]
-    given = (Turn("speaker", "a"), Turn("speaker", "b"))
-    assert as_context(given) == given
+# ----------------------------------------------------------------------------------------------------------- guard
 
 
-@pytest.mark.parametrize(("turns", "why"), [([], "nothing to answer"), ([" "], "empty"), (["x" * 10_001], "10,001")])
-def test_what_cannot_be_answered_says_why(turns: list[str], why: str) -> None:
-    with pytest.raises(DataError, match=why):
-        as_context(turns)
+def test_what_the_guard_answers_is_not_generated() -> None:
+    system = FakeSystem()
+    reply = fake_agent(system, decide=decide_nothing).reply(["I want to kill myself."])
+    assert reply.text == "I am glad you told me. Please call for help."
+    assert reply.guard == {"risk": "self-harm", "why": "they say that they want to die", "action": "answered"}
+    assert (system.asks, reply.candidates, reply.intent) == ([], [], None)
+    assert reply.emotion is not None
+    assert "".join(fake_agent(system).reply(["I want to kill myself."], stream=True)) == reply.text
 
 
-@pytest.mark.parametrize("text", ["😀😀", "مرحبا كيف حالك", "\x00\x01", "[PAD] [EOS]", "a " * 4000])
-def test_odd_texts_get_an_answer_all_the_same(text: str, dialogues: list[Dialogue]) -> None:
-    assert Agent(small_system("emoprepend", dialogues)).reply([text]).text
+def test_a_refused_candidate_gives_way_to_the_next_and_says_why() -> None:
+    system = FakeSystem(replies=["You are stupid about your dog.", "I see."])
+    reply = fake_agent(system, count=2).reply(SAD, seed=0)
+    assert reply.text == "I see."
+    assert reply.guard == {"risk": None, "why": "it insults", "action": "replaced"}
+    assert [candidate.get("refused") for candidate in reply.candidates] == ["it insults", None]
+
+
+def test_if_all_are_refused_or_nothing_is_said_the_guard_speaks() -> None:
+    for replies, why in ((["You are stupid."], "it insults"), ([""], "the system said nothing")):
+        for capabilities in (("say",), ("reply",)):
+            agent = fake_agent(FakeSystem(*capabilities, replies=replies))
+            reply = agent.reply(SAD)
+            assert (reply.text, reply.guard["action"], reply.guard["why"]) == (
+                "I am here and I am listening.",
+                "replaced",
+                why,
+            )
+            stream = agent.reply(SAD, stream=True)
+            assert "".join(stream) == reply.text == stream.reply.text
+            assert stream.reply.guard["action"] == "replaced"
+
+
+def test_the_guard_hears_all_turns_though_the_system_reads_a_window() -> None:
+    guard, system = FakeGuard(), FakeSystem()
+    turns = [Turn(("speaker", "listener")[i % 2], f"turn {i} " + "word " * 20) for i in range(501)]
+    assert fake_agent(system, guard=guard).reply(turns).text
+    assert len(guard.heard[0]) == 501
+    read = system.asks[0].context
+    assert read[0].text.startswith("turn 0 ")
+    assert read[-1].text.startswith("turn 500 ")
+    assert len(read) < 40
+
+
+# ------------------------------------------------------------------------------------------------ batches, threads
+
+
+def test_many_are_answered_in_one_batch_each_as_it_would_be_alone() -> None:
+    system = FakeSystem()
+    agent = fake_agent(system, count=1)
+    talks = [["I am sad."], ["I won!"], ["I want to kill myself."], ["Hi", "Hello", "My cat is here."]]
+    together = agent.reply_many(talks, seeds=[1, 2, 3, 1], intents=[None, "wishing", None, None])
+    assert system.batches == [3]
+    for talk, seed, reply in zip(talks, [1, 2, 3, 1], together):
+        alone = agent.reply(talk, seed=seed)
+        assert (reply.text, reply.emotions, reply.guard) == (alone.text, alone.emotions, alone.guard)
+    assert [reply.intent for reply in together] == ["questioning", "wishing", None, "questioning"]
+    assert agent.reply_many([]) == []
+
+
+def test_a_batch_for_a_system_that_only_replies_is_split_by_seed() -> None:
+    system = FakeSystem("reply")
+    agent = fake_agent(system)
+    agent.reply_many([SAD] * 4, seeds=[1, 1, 2, 1])
+    assert sorted(system.batches) == [1, 3]
+    agent.reply_many([SAD] * 4)
+    assert system.batches[-1] == 4
+
+
+def test_a_bad_conversation_of_a_batch_is_named() -> None:
+    with pytest.raises(DataError, match="conversation 2: turn 1 is empty"):
+        fake_agent().reply_many([SAD, [" "]])
+    with pytest.raises(DataError, match="2 conversations, but 1 seeds"):
+        fake_agent().reply_many([SAD, SAD], seeds=[1])
+
+
+def test_many_threads_get_the_replies_they_asked_for() -> None:
+    agent = fake_agent()
+    expected = {seed: agent.reply([f"I am sad {seed}."], seed=seed).text for seed in range(8)}
+
+    def talk(seed: int) -> bool:
+        streamed = "".join(agent.reply([f"I am sad {seed}."], seed=seed, stream=True))
+        return agent.reply([f"I am sad {seed}."], seed=seed).text == expected[seed] and bool(streamed)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(talk, list(range(8)) * 6))
+
+
+def test_a_system_made_for_threads_is_called_by_all_at_once() -> None:
+    both_inside = threading.Barrier(2, timeout=10)
+
+    class Concurrent(FakeSystem):
+        concurrent = True
+
+        def candidates(self, asks):  # type: ignore[no-untyped-def]
+            both_inside.wait()
+            return [[] for _ in asks]
+
+    agent = fake_agent(Concurrent("say"))
+    with ThreadPoolExecutor(2) as pool:
+        assert len(list(pool.map(agent.reply, [SAD, SAD]))) == 2
+
+
+# -------------------------------------------------------------------------------------------- analysis and loading
+
+
+def test_an_analysis_has_everything_and_says_nothing() -> None:
+    system = FakeSystem()
+    found = fake_agent(system).analyze(SAD)
+    assert (found.emotion, found.intent, set(found.intents)) == ("sad", "questioning", set(LABELS))
+    assert found.concepts[0]["tail"] == "pet"
+    assert system.asks == []
+    assert set(found.to_dict()) == {"emotion", "emotions", "intent", "intents", "concepts", "graph"}
+
+
+def test_a_closed_agent_has_freed_its_system_and_says_so() -> None:
+    system = FakeSystem()
+    with fake_agent(system) as agent:
+        agent.reply(SAD)
+    assert system.closed
+    with pytest.raises(AttuneError, match="closed"):
+        agent.reply(SAD)
+
+
+def test_the_package_opens_agents_itself_and_nothing_more() -> None:
+    assert attune.load.__module__ == "attune.respond.agent"
+    assert attune.Tone is Tone
+    with pytest.raises(AttributeError, match="laod"):
+        attune.laod  # noqa: B018
+
+
+def test_a_run_folder_is_opened_by_its_path_and_by_the_systems_name(
+    dialogues: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = small_system("emoprepend", dialogues)
+    for folder in ("elsewhere", "runs/emoprepend-tuned"):
+        system.model.save_pretrained(tmp_path / folder)
+        system.codec.save(tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    by_path = attune.load(tmp_path / "elsewhere", guard=False, recall=None)
+    by_name = attune.load("emoprepend", guard=False, recall=None)
+    assert by_path.reply(SAD, seed=0).text == by_name.reply(SAD, seed=0).text
+    assert by_name.licence == "CC BY-NC 4.0"
+    with pytest.raises(AttuneError, match="did you mean 'emoprepend'"):
+        attune.load("emoprepned")
+    with pytest.raises(AttuneError, match="attune train kemp"):
+        attune.load("kemp")
+
+
+@pytest.mark.skipif(not (default_system() / "model.safetensors").is_file(), reason="needs the default system's weights")
+def test_the_default_system_answers() -> None:
+    reply = attune.load(recall=None).reply(["My dog died last night."])
+    assert reply.text
+    assert reply.emotion in ("sad", "devastated")

@@ -1,0 +1,58 @@
+"""The first start: what it needs is fetched and indexed, and told. Later starts have nothing to do here."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from attune.errors import MissingError
+from attune.knowledge import build
+from attune.parts import locate
+from attune.respond.opening import parts_of
+
+
+def prepare(system: str, console: Console) -> None:
+    """Fetch the parts of a system and of recall, and index the concepts.
+
+    What cannot be had is no reason to stop: the agent says which stage is off.
+    """
+    missing = parts_of(system)
+    if missing:
+        size = sum(part.megabytes for part in missing)
+        _say(console, f"First start: {len(missing)} parts, {size:.0f} MB, are fetched once and kept.")
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, transient=True
+    ) as bars:
+        for part in missing:
+            total = int(part.megabytes * 1e6)
+            bar = bars.add_task(part.name, total=total)
+
+            def more(_: str, done: int, bar: TaskID = bar, total: int = total) -> None:
+                bars.update(bar, completed=min(done, total))
+
+            try:
+                locate(part.name, progress=more)
+            except MissingError as error:
+                _say(console, f"({error})")
+                return
+            _say(console, f"{part.name}: {part.why} ({part.licence})")
+    _index(console)
+
+
+def _index(console: Console) -> None:
+    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True) as bars:
+        steps: dict[str, TaskID] = {}
+
+        def report(progress: build.Progress) -> None:
+            if not steps:
+                _say(console, "First start: the concepts are indexed once.")
+            if progress.stage not in steps:
+                steps[progress.stage] = bars.add_task(f"concepts: {progress.stage}", total=1.0)
+            bars.update(steps[progress.stage], completed=progress.share)
+
+        build.default_index(report)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text, "dim"), soft_wrap=True)

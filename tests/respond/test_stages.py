@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from attune.dialogue.types import Turn
+from attune.errors import MissingError
+from attune.respond import stages
+from attune.respond.stages import RecallsConcepts
+from tests.respond.fakes import FakeSystem, fake_agent
+
+SAD = (Turn("speaker", "I fear it must be cancer."), Turn("listener", "Oh no."), Turn("speaker", "I am scared."))
+
+
+def test_concepts_and_the_graph_of_a_context_are_recalled() -> None:
+    recall = RecallsConcepts()
+    (concepts,) = recall([SAD])
+    assert "cancer" in {concept.keyword for concept in concepts}
+    graph = fake_agent(FakeSystem("reply"), recall=recall).analyze(SAD).graph
+    kinds = {node["kind"] for node in graph["nodes"]}
+    assert kinds == {"cls", "word", "concept"}
+    assert [node["id"] for node in graph["nodes"]] == list(range(len(graph["nodes"])))
+    fear = next(node for node in graph["nodes"] if node["text"] == "fear")
+    assert (fear["turn"], fear["role"]) == (0, "speaker")
+    assert fear["valence"] < 0.5
+    relations = {edge["relation"] for edge in graph["edges"] if graph["nodes"][edge["to"]]["kind"] == "concept"}
+    assert relations > {"cls"}
+
+
+def test_a_part_that_cannot_be_had_switches_recall_off_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise MissingError("part 'minilm' is missing; run: attune setup minilm")
+
+    monkeypatch.setattr(stages, "Ckece", missing)
+    agent = fake_agent(recall=RecallsConcepts())
+    assert agent.notes == []
+    assert agent.reply(["I am sad."]).concepts == []
+    assert agent.analyze(["I am sad."]).graph == {"nodes": [], "edges": []}
+    assert agent.notes == ["nothing is recalled: part 'minilm' is missing; run: attune setup minilm"]
