@@ -6,13 +6,14 @@ Each row is decoded as if it were alone: batches change speed, never tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from attune.errors import SettingsError
 from attune.generate.settings import Decoding
 
 Cache = dict[str, Tensor]
@@ -48,6 +49,30 @@ def decode(
     if "beam" in decoding.mode:
         return _beam(step, decoding, rows, eos)
     return _single(step, decoding, rows, eos, seeds or [0] * rows)
+
+
+def stream(
+    model: Decodable,
+    read: dict[str, Tensor],
+    decoding: Decoding,
+    *,
+    bos: int,
+    eos: int,
+    forbidden: Sequence[int] = (),
+    seed: int = 0,
+) -> Iterator[int]:
+    """The tokens of one reply as they are chosen: those that :func:`decode` gives. Beam search has no next token to show."""
+    if "beam" in decoding.mode:
+        raise SettingsError(f"a reply cannot be streamed with the decoding mode {decoding.mode}")
+    with torch.inference_mode():
+        step = _Step(model, read, decoding, bos, eos, forbidden, cached=True)
+    tokens = _chosen(step, decoding, 1, eos, [seed])
+    while True:
+        with torch.inference_mode():  # not held while the caller is at work
+            found = next(tokens, None)
+        if found is None:
+            return
+        yield from found[1]
 
 
 class _Step:
@@ -110,6 +135,16 @@ def block_repeats(scores: Tensor, tokens: Tensor, size: int) -> None:
 
 def _single(step: _Step, decoding: Decoding, rows: int, eos: int, seeds: Sequence[int]) -> list[list[int]]:
     replies: list[list[int]] = [[] for _ in range(rows)]
+    for live, tokens in _chosen(step, decoding, rows, eos, seeds):
+        for row, token in zip(live, tokens, strict=True):
+            replies[row].append(token)
+    return replies
+
+
+def _chosen(
+    step: _Step, decoding: Decoding, rows: int, eos: int, seeds: Sequence[int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Step by step, the rows that go on and the token chosen for each."""
     live = torch.arange(rows)
     draws = None
     if decoding.mode != "greedy":
@@ -120,8 +155,7 @@ def _single(step: _Step, decoding: Decoding, rows: int, eos: int, seeds: Sequenc
         log_probs = step.log_probs()
         chosen = log_probs.argmax(-1) if draws is None else _sample(log_probs, draws[live, i], decoding)
         going = chosen != eos
-        for row, token in zip(live[going].tolist(), chosen[going].tolist(), strict=True):
-            replies[row].append(token)
+        yield live[going].tolist(), chosen[going].tolist()
         step.append(chosen)
         if not bool(going.all()):
             keep = going.nonzero().squeeze(1)
@@ -129,7 +163,6 @@ def _single(step: _Step, decoding: Decoding, rows: int, eos: int, seeds: Sequenc
                 break
             step.keep(keep)
             live = live[keep]
-    return replies
 
 
 def _sample(log_probs: Tensor, draw: Tensor, decoding: Decoding) -> Tensor:

@@ -7,30 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from attune.dialogue.types import Context
-from attune.emotion.taxonomy import emotion_id, label_id
 from attune.errors import SettingsError
 from attune.generate.settings import Decoding
+from attune.models.prompt import NOTHING_KNOWN, Control
 
-
-class Control(NamedTuple):
-    """What is known before a reply is said. Every part may be absent."""
-
-    emotion: str | None = None
-    """What the speaker feels, one of the 32."""
-    label: str | None = None
-    """The label of the reply to give, one of the 41."""
-    asked: bool = False
-    """Somebody asked for this label; otherwise it is a prediction, and the reply may depart from it."""
-    concepts: tuple[str, ...] = ()
-    """What is commonly known about the situation, most telling first."""
-
-    def checked(self) -> Control:
-        """The same, or an error that names the nearest label."""
-        if self.emotion is not None:
-            emotion_id(self.emotion)
-        if self.label is not None:
-            label_id(self.label)
-        return self
+__all__ = ["EVEN", "Ask", "Candidate", "Control", "Speaker", "Tone"]
 
 
 class Tone(NamedTuple):
@@ -50,7 +31,7 @@ class Tone(NamedTuple):
         return self
 
 
-NOTHING_KNOWN, EVEN = Control(), Tone()
+EVEN = Tone()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers.pytorch_utils import Conv1D
 
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError, did_you_mean
@@ -21,6 +20,7 @@ from attune.models.layers.gated import GatedCrossAttention, LayerWithMemory
 from attune.models.pretrained import BasesConfig, OnBases, Role
 from attune.models.pretrained.bases import NATIVE_CROSS
 from attune.models.pretrained.exchange import KNOWLEDGE, ExchangeCodec
+from attune.models.pretrained.lora import add_lora
 from attune.models.pretrained.model import freeze_below, layers_of
 from attune.models.pretrained.speaking import Cache, Speaks
 
@@ -140,17 +140,3 @@ class RobertaGpt2(Speaks, OnBases):
             loss, nll = self.token_nll(batch, read, self.config.label_smoothing if self.training else 0.0)
             terms |= {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
         return terms
-
-
-def add_lora(decoder: Any, rank: int, first: int) -> None:
-    """Put low-rank adapters on the linear parts of the layers from `first` on; everything else of the decoder is frozen."""
-    from peft import LoraConfig, inject_adapter_in_model
-
-    inside = {id(module) for layer in layers_of(decoder)[first:] for module in layer.modules()}
-    names = [
-        name
-        for name, module in decoder.named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and id(module) in inside and "cross" not in name
-    ]
-    gpt2 = decoder.config.model_type in NATIVE_CROSS  # its linear parts are stored the other way round
-    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2), decoder)

@@ -32,23 +32,29 @@ from attune.train.data import count_words, load_split
 from attune.train.recipes import Recipe
 
 Prepared = tuple[Any, Codec, dict[str, Any]]  # a fresh model, its codec, and what is to be known of its vocabulary
-FAMILIES: Registry[Callable[[Recipe, str | Path, Sequence[Dialogue]], Prepared]] = Registry(
+FAMILIES: Registry[Callable[[Recipe, str | Path, Sequence[Dialogue], Path | None], Prepared]] = Registry(
     "family",
     {
         "word": "attune.train.prepare:prepare_words",
         "pretrained": "attune.train.pretrained:prepare_pretrained",
         "classifier": "attune.train.pretrained:prepare_pretrained",
+        "attune": "attune.train.attune:prepare_attune",
     },
 )
 
 
-def prepare(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> Prepared:
-    """A fresh model and codec for a recipe, and the facts about its vocabulary that belong into signatures."""
+def prepare(recipe: Recipe, data: str | Path, train: Sequence[Dialogue], run: Path | None = None) -> Prepared:
+    """A fresh model and codec for a recipe, and the facts about its vocabulary that belong into signatures.
+
+    `run` is where it will be trained: what has to be trained first is put beside it.
+    """
     torch.manual_seed(recipe.training.seed)
-    return FAMILIES[SYSTEMS[recipe.system].family](recipe, data, train)
+    return FAMILIES[SYSTEMS[recipe.system].family](recipe, data, train, run)
 
 
-def prepare_words(recipe: Recipe, data: str | Path, train: Sequence[Dialogue]) -> tuple[Any, WordCodec, dict[str, Any]]:
+def prepare_words(
+    recipe: Recipe, data: str | Path, train: Sequence[Dialogue], run: Path | None = None
+) -> tuple[Any, WordCodec, dict[str, Any]]:
     """A word-level model over the words of the training turns."""
     counts = count_words(train)
     if recipe.text.vocabulary == "all-splits":

@@ -22,7 +22,7 @@ from attune.train.recipes import Recipe
 
 
 def prepare_pretrained(
-    recipe: Recipe, data: str | Path, train: Sequence[Dialogue]
+    recipe: Recipe, data: str | Path, train: Sequence[Dialogue], run: Path | None = None
 ) -> tuple[Any, Codec, dict[str, Any]]:
     """A model on its bases, as the recipe says."""
     kind = SYSTEMS[recipe.system]

@@ -28,6 +28,8 @@ class TextSettings(Section):
     """How often a word that training has once becomes UNK there, so that UNK is learnt."""
     vectors: str | None = None
     """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
+    perceiver: str | None = None
+    """Run of the system `perceiver` (for `attune`); without it, one is trained first, beside the run."""
     annotations: str | None = None
     """Folder of `attune knowledge annotate` over the corpus; without it, they are made once and kept in the cache."""
 
@@ -39,6 +41,8 @@ class TrainingSettings(Section):
     """The protocol that makes the training examples; validation is always on listener-turns."""
     limit: int | None = Field(None, ge=1)
     """Use only this many training examples (for ablations and trials)."""
+    valid_limit: int | None = Field(None, ge=1)
+    """Validate on only this many examples, the first ones (for systems that read slowly)."""
     batch_size: int = Field(16, ge=1)
     epochs: int = Field(20, ge=1)
     """At most this many passes over the training examples."""

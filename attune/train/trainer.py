@@ -29,6 +29,7 @@ from attune.train.report import Reporter
 from attune.train.schedules import rate
 from attune.train.stages import Stage, stages_of
 
+SCRATCH = "scratch"  # what a model keeps from epoch to epoch; gone when the training is done
 # A loss per example → how the share of right answers is called, and the term that counts them.
 ACCURACIES = {
     "emotion": ("emotion_accuracy", "right"),
@@ -48,7 +49,8 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     dialogues = load_split(data, "train", kind.turn_labels)
     examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
     valid = load_examples(load_split(data, "valid", kind.turn_labels), kind.protocol, "valid")
-    model, codec, facts = prepare(recipe, data, dialogues)
+    valid = valid[: recipe.training.valid_limit]
+    model, codec, facts = prepare(recipe, data, dialogues, run)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
         open_run(run, recipe, fresh)
@@ -56,6 +58,9 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     processes.wait_for_everyone()
     trainer = Trainer(recipe, model, codec, run)
     trainer.facts = facts
+    if hasattr(codec, "encode_dialogues"):  # one item a dialogue, all its responses at once
+        items = codec.encode_dialogues(examples, training=True, seed=recipe.training.seed)
+        return trainer.fit(items, codec.encode_dialogues(valid, training=False))
     return trainer.fit(codec.encode(examples), codec.encode(valid))
 
 
@@ -109,6 +114,8 @@ class Trainer:
         """Run all stages; the best weights on validation end in the run folder."""
         if (self.run / "summary.json").is_file():
             return json.loads((self.run / "summary.json").read_text())
+        if hasattr(self.bare, "remember"):
+            self.bare.remember(train, self.run / SCRATCH)
         begun = self.checkpoint.is_dir()
         if begun:
             self.progress = load_checkpoint(self.checkpoint, self.bare)
@@ -135,6 +142,7 @@ class Trainer:
             with atomic_write(self.run / "summary.json") as file:
                 json.dump(summary, file, indent=1)
             shutil.rmtree(self.checkpoint, ignore_errors=True)
+            shutil.rmtree(self.run / SCRATCH, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         return summary
 

@@ -21,8 +21,41 @@ from attune.models.pretrained.bases import Base, Role, find_base, open_tokenizer
 WEIGHTS = "model.safetensors"
 
 
-class BasesConfig(PreTrainedConfig):
-    """Settings of a system on a pretrained encoder; each is a recipe key under `model:`."""
+class PartsConfig(PreTrainedConfig):
+    """Settings of a system on pretrained parts; each is a recipe key under `model:`."""
+
+    new_rate: float = 1.0
+    """Parts that are not pretrained learn this much faster."""
+    label_smoothing: float = 0.0
+    """Label smoothing in training; scores are always without it."""
+    bases: dict[str, dict[str, Any]] | None = None
+    """Architecture and checksum of each base; filled in."""
+
+    @property
+    def roles(self) -> dict[Role, str]:
+        """The bases by their names."""
+        raise NotImplementedError
+
+    def from_base(self, role: Role) -> bool:
+        """Whether some weights of this base are not kept in a run."""
+        raise NotImplementedError
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """What a training can be selected by."""
+        return frozenset({"loss"})
+
+    @property
+    def d_model(self) -> int:
+        """The width that the noam schedule asks for: that of the first base."""
+        return int((self.bases or {})[next(iter(self.roles))]["config"]["hidden_size"])
+
+    def get_text_config(self, *_: Any, **__: Any) -> PreTrainedConfig:
+        return self  # `encoder` and `decoder` are names here, not configurations
+
+
+class BasesConfig(PartsConfig):
+    """Settings of a system on a pretrained encoder."""
 
     encoder: str = "minilm"
     """The encoder: the packaged `minilm`, a folder, or a hub name such as `FacebookAI/roberta-base`."""
@@ -36,12 +69,6 @@ class BasesConfig(PreTrainedConfig):
     """Dropout in front of the head on the pooled state."""
     layer_decay: float = 1.0
     """Each encoder layer learns this much more slowly than the one above it."""
-    new_rate: float = 1.0
-    """Parts that are not pretrained learn this much faster."""
-    label_smoothing: float = 0.0
-    """Label smoothing in training; scores are always without it."""
-    bases: dict[str, dict[str, Any]] | None = None
-    """Architecture and checksum of each base; filled in."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
@@ -52,32 +79,17 @@ class BasesConfig(PreTrainedConfig):
 
     @property
     def roles(self) -> dict[Role, str]:
-        """The bases by their names."""
         return {"encoder": self.encoder}
 
     def from_base(self, role: Role) -> bool:
-        """Whether some weights of this base are not kept in a run."""
         return role == "encoder" and (self.encoder_frozen > 0 or self.embeddings_frozen)
 
-    @property
-    def measures(self) -> frozenset[str]:
-        """What a training can be selected by."""
-        return frozenset({"loss"})
 
-    @property
-    def d_model(self) -> int:
-        """The width that the noam schedule asks for."""
-        return int((self.bases or {})["encoder"]["config"]["hidden_size"])
+class OnParts(PreTrainedModel):
+    """A model on pretrained parts. A subclass adds its own parts and `losses`."""
 
-    def get_text_config(self, *_: Any, **__: Any) -> PreTrainedConfig:
-        return self  # `encoder` and `decoder` are names here, not configurations
-
-
-class OnBases(PreTrainedModel):
-    """A model on a pretrained encoder, and perhaps a decoder. A subclass adds its heads and `losses`."""
-
-    config_class = BasesConfig
-    config: BasesConfig
+    config_class = PartsConfig
+    config: PartsConfig
     base_model_prefix = ""
     supports_gradient_checkpointing = False
     family = "pretrained"
@@ -86,24 +98,17 @@ class OnBases(PreTrainedModel):
     turn_labels = False
     """Whether it learns from the labels of the corpus's turns."""
     codec_class: type[Any]
-    encoder: Any
 
-    def __init__(self, config: BasesConfig, bases: dict[Role, Any] | None = None) -> None:
+    def __init__(self, config: PartsConfig, bases: dict[Role, Any] | None = None) -> None:
         """`bases` are loaded models; one that is not given is made anew from the configuration."""
         super().__init__(config)
         for role in config.roles:
             setattr(self, role, (bases or {}).get(role) or _blank(role, config.bases or {}))
-        if config.pooling != "pooler" and hasattr(self.encoder, "pooler"):
-            self.encoder.pooler = None  # it would be trained by nothing
-        elif config.pooling == "pooler" and getattr(self.encoder, "pooler", None) is None:
-            raise SettingsError(f"the encoder '{config.encoder}' has no pooler; pooling: cls or mean")
-        freeze_below(self.encoder, config.encoder_frozen, config.embeddings_frozen)
-        self.dropout = nn.Dropout(config.dropout)
 
     # — where it comes from —
 
     @classmethod
-    def fresh(cls, config: BasesConfig) -> tuple[Self, Any]:
+    def fresh(cls, config: PartsConfig) -> tuple[Self, Any]:
         """An untrained system on its bases, with its codec."""
         bases = {role: find_base(name, role) for role, name in config.roles.items()}
         config.bases = {
@@ -154,6 +159,49 @@ class OnBases(PreTrainedModel):
         """The weights that training may change, each once."""
         return {name: p.detach().contiguous() for name, p in self.named_parameters() if p.requires_grad}
 
+    # — learning —
+
+    def is_new(self, name: str) -> bool:
+        """Whether a parameter is not pretrained."""
+        return not name.startswith(("encoder.", "decoder.")) or any(
+            part in name for part in ("lora_", "cross", "pooler")
+        )
+
+    def rate_factor(self, name: str, parameter: nn.Parameter) -> float:
+        """How much faster than the base rate a parameter learns."""
+        return self.config.new_rate if self.is_new(name) else 1.0
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """What is trained, by the factor of the learning rate."""
+        groups: dict[float, list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            if parameter.requires_grad:
+                groups.setdefault(self.rate_factor(name, parameter), []).append(parameter)
+        return [{"params": parameters, "factor": factor} for factor, parameters in sorted(groups.items())]
+
+    def losses(self, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def forward(self, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, Tensor]:
+        return self.losses(batch, tokens, examples)
+
+
+class OnBases(OnParts):
+    """A model on a pretrained encoder, and perhaps a decoder. A subclass adds its heads and `losses`."""
+
+    config_class = BasesConfig
+    config: BasesConfig
+    encoder: Any
+
+    def __init__(self, config: BasesConfig, bases: dict[Role, Any] | None = None) -> None:
+        super().__init__(config, bases)
+        if config.pooling != "pooler" and hasattr(self.encoder, "pooler"):
+            self.encoder.pooler = None  # it would be trained by nothing
+        elif config.pooling == "pooler" and getattr(self.encoder, "pooler", None) is None:
+            raise SettingsError(f"the encoder '{config.encoder}' has no pooler; pooling: cls or mean")
+        freeze_below(self.encoder, config.encoder_frozen, config.embeddings_frozen)
+        self.dropout = nn.Dropout(config.dropout)
+
     # — reading —
 
     def read_states(self, ids: Tensor, real: Tensor) -> Tensor:
@@ -169,34 +217,12 @@ class OnBases(PreTrainedModel):
 
     # — learning —
 
-    def is_new(self, name: str) -> bool:
-        """Whether a parameter is not pretrained."""
-        return not name.startswith(("encoder.", "decoder.")) or any(
-            part in name for part in ("lora_", "cross", "pooler")
-        )
-
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        """What is trained, by the factor of the learning rate."""
+    def rate_factor(self, name: str, parameter: nn.Parameter) -> float:
+        if self.is_new(name) or not name.startswith("encoder."):
+            return super().rate_factor(name, parameter)
         layers = layers_of(self.encoder)
-        below = {id(p): len(layers) - 1 - i for i, layer in enumerate(layers) for p in layer.parameters()}
-        groups: dict[float, list[nn.Parameter]] = {}
-        for name, parameter in self.named_parameters():
-            if not parameter.requires_grad:
-                continue
-            if self.is_new(name):
-                factor = self.config.new_rate
-            elif name.startswith("encoder."):
-                factor = self.config.layer_decay ** below.get(id(parameter), len(layers))
-            else:
-                factor = 1.0
-            groups.setdefault(factor, []).append(parameter)
-        return [{"params": parameters, "factor": factor} for factor, parameters in sorted(groups.items())]
-
-    def losses(self, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    def forward(self, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, Tensor]:
-        return self.losses(batch, tokens, examples)
+        below = (len(layers) - 1 - i for i, layer in enumerate(layers) for p in layer.parameters() if p is parameter)
+        return self.config.layer_decay ** next(below, len(layers))
 
 
 def layers_of(model: Any) -> nn.ModuleList:
@@ -229,7 +255,7 @@ def _blank(role: Role, bases: dict[str, dict[str, Any]]) -> Any:
     return auto.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
 
 
-def _same(base: Base, config: BasesConfig) -> Base:
+def _same(base: Base, config: PartsConfig) -> Base:
     """Make sure that a base is the one that the system was trained on."""
     expected = (config.bases or {})[base.role]["checksum"]
     if base.checksum != expected:

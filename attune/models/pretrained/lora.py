@@ -1,0 +1,24 @@
+"""Low-rank adapters on a decoder's upper layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peft import LoraConfig, inject_adapter_in_model
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from attune.models.pretrained.bases import NATIVE_CROSS
+from attune.models.pretrained.model import layers_of
+
+
+def add_lora(decoder: Any, rank: int, first: int) -> None:
+    """Put low-rank adapters on the linear parts of the layers from `first` on; everything else of the decoder is frozen."""
+    inside = {id(module) for layer in layers_of(decoder)[first:] for module in layer.modules()}
+    names = [
+        name
+        for name, module in decoder.named_modules()
+        if isinstance(module, nn.Linear | Conv1D) and id(module) in inside and "cross" not in name
+    ]
+    gpt2 = decoder.config.model_type in NATIVE_CROSS  # its linear parts are stored the other way round
+    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2), decoder)
