@@ -22,7 +22,7 @@ from attune.serve.batcher import Talker
 from attune.serve.desk import Desk, Door
 from attune.serve.messages import as_turns
 from attune.serve.metrics import Metrics
-from attune.serve.schemas import AnalysisBody, AnalyzeRequest, Health, Model, ModelList
+from attune.serve.schemas import AboutModel, AnalysisBody, AnalyzeRequest, Health, Model, ModelList
 from attune.serve.serving import Here, Owner, Serving
 from attune.serve.settings import ServeSettings
 from attune.serve.store import Store
@@ -100,7 +100,8 @@ async def model(model: str, here: Here, owner: Owner) -> Model:
 
 
 def _model(here: Serving, name: str) -> Model:
-    return Model(id=name, created=here.started, licence=here.desks[name].agent.licence)
+    about = AboutModel(licence=here.desks[name].agent.licence, default=name == here.names[0])
+    return Model(id=name, created=here.started, attune=about)
 
 
 @router.post("/v1/analyze", response_model=AnalysisBody, responses=responses(400, 401, 404, 413, 422, 429, 503))

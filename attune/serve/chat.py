@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from attune.dialogue.types import Turn
 from attune.errors import AttuneError
+from attune.respond.turns import cleaned
 from attune.serve.batcher import Asked, Given
 from attune.serve.desk import Desk
 from attune.serve.messages import as_turns
@@ -39,7 +40,7 @@ async def chat(request: Request, wanted: ChatRequest, here: Here, owner: Owner) 
     """Answer the last message of a conversation."""
     model, desk = here.desk(wanted.model)
     turns, ignored = as_turns(wanted.messages, here.settings)
-    ignored += [name[:64] for name in (wanted.model_extra or {})][:20]
+    ignored += [cleaned(name)[:64] for name in (wanted.model_extra or {})][:20]
     seed = None if wanted.seed is None else wanted.seed % 2**32  # what every random generator takes
     task = _Task(request, here, desk, wanted, model, turns, ignored, owner)
     asked = Asked(turns, wanted.intent, seed)

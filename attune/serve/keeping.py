@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from attune.serve.messages import as_turns, spoken
+from attune.respond.turns import cleaned
+from attune.serve.messages import as_turns
 from attune.serve.schemas import ConversationId, Erased, FeedbackBody, FeedbackRequest, Name
 from attune.serve.serving import Here, Owner
 from attune.serve.store import Opinion
@@ -32,7 +33,7 @@ async def give_feedback(given: FeedbackRequest, here: Here, owner: Owner) -> Fee
         turns[:-1],
         turns[-1].text,
         given.thumb,
-        spoken(given.better or "") or None,
+        cleaned(given.better or "") or None,
         given.reply_id,
         given.conversation,
         given.model,

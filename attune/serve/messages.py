@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from attune.dialogue.types import Role, Turn
+from attune.respond.turns import cleaned
 from attune.serve.schemas import Message
 from attune.serve.settings import ServeSettings
 from attune.web.errors import Problem
 
 ROLE_OF: dict[str, Role] = {"user": "speaker", "assistant": "listener"}
-# Control characters but tab and newline, halves of a character, and what is no character at all.
-_UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
-
-
-def spoken(text: str) -> str:
-    """A text as it can be kept and answered: without control characters, and without blanks around it.
-
-    >>> spoken(" I got\\x00 the job!\\r\\n")
-    'I got the job!'
-    """
-    return _UNSPEAKABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def as_turns(
@@ -45,7 +34,7 @@ def as_turns(
         if message.role not in ROLE_OF:
             ignored.append(f"{where} ({message.role})")
             continue
-        text = spoken(message.text())
+        text = cleaned(message.text())
         if not text:
             if message.role == "user":
                 raise _wrong(f"{where} is empty: there is nothing to answer", f"{where}.content")

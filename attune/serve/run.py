@@ -19,13 +19,14 @@ GRACE = 30  # seconds that requests under way are given when the server is asked
 
 
 def load_agents(systems: Sequence[str], load: Callable[[str], Talker]) -> dict[str, Talker]:
-    """Load systems and name them: a run folder by its own name, a registered system by its."""
+    """Load systems, ready for a first reply, under their names: that of the run folder or of the registered system."""
     agents: dict[str, Talker] = {}
     for system in systems:
         agent = load(system)
         name = agent.name if system == "default" else Path(system).name
         if name in agents:
             raise SettingsError(f"two systems are named '{name}'; rename the folder of one ({', '.join(systems)})")
+        agent.warm_up()
         agents[name] = agent
     return agents
 

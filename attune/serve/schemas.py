@@ -8,8 +8,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from attune.emotion.taxonomy import LABELS, label_id
 from attune.errors import AttuneError
+from attune.respond.turns import cleaned
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+def _writable(text: str) -> str:
+    if cleaned(text) != text.strip():
+        raise ValueError("it has control characters, or halves of a character")
+    return text
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_writable)]
 ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
 
 
@@ -21,7 +29,7 @@ def _known_label(name: str) -> str:
     return name
 
 
-Label = Annotated[str, AfterValidator(_known_label), Field(json_schema_extra={"enum": list(LABELS)})]
+Label = Annotated[Name, AfterValidator(_known_label), Field(json_schema_extra={"enum": list(LABELS)})]
 
 
 class Part(BaseModel):
@@ -133,6 +141,11 @@ class ChatCompletion(BaseModel):
     attune: Known
 
 
+class AboutModel(BaseModel):
+    licence: str = Field(description="Of its weights; some are not for commercial use.")
+    default: bool = Field(description="Whether it is the one that answers to the name default.")
+
+
 class Model(BaseModel):
     """A system that can be talked with."""
 
@@ -140,7 +153,7 @@ class Model(BaseModel):
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "attune"
-    licence: str = Field(description="Of its weights; some are not for commercial use.")
+    attune: AboutModel
 
 
 class ModelList(BaseModel):

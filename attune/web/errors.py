@@ -5,12 +5,13 @@ What the caller sent is never repeated in a message that is also logged, and no 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -57,8 +58,9 @@ class Problem(HTTPException):
         kind = "server_error" if self.status_code >= 500 else _TYPES.get(self.status_code, "invalid_request_error")
         return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
 
-    def response(self) -> JSONResponse:
-        return JSONResponse(self.body(), self.status_code, self.headers)
+    def response(self) -> Response:
+        # in ASCII, because what the caller is told of may hold half a character, which cannot be sent otherwise
+        return Response(json.dumps(self.body()), self.status_code, self.headers, "application/json")
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -83,20 +85,20 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(AttuneError, _attune)
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error, Problem):
         return error.response()
     return Problem(error.status_code, str(error.detail), headers=error.headers).response()
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     message, param = first_mistake(error.errors())
     return Problem(422, message, code="invalid_request", param=param).response()
 
 
-async def _attune(request: Request, error: Exception) -> JSONResponse:
+async def _attune(request: Request, error: Exception) -> Response:
     return Problem(422, str(error), code="invalid_request").response()
 
 

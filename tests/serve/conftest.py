@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,3 +83,22 @@ def serve() -> Iterator[Callable[..., Running]]:
 def server(serve: Callable[..., Running]) -> Running:
     """A server with the usual settings."""
     return serve()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real PostgreSQL of its own, stopped and forgotten at the end."""
+    import pgserver
+
+    started = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    yield started
+    started.cleanup()
+
+
+@pytest.fixture
+def postgres(postgres_server: Any) -> str:
+    """The URL of an empty database."""
+    name = f"test_{uuid.uuid4().hex}"
+    postgres_server.psql(f"CREATE DATABASE {name};")
+    url: str = postgres_server.get_uri(name)
+    return url

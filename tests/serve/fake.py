@@ -85,7 +85,7 @@ class FakeAgent:
         self.seeds: list[int | None] = []
         self.open_streams = 0
         self.most_streams = 0
-        self.closed = False
+        self.closed = self.warm = False
         self._lock = threading.Lock()
         self._pass = threading.Lock()
 
@@ -125,6 +125,9 @@ class FakeAgent:
         concept = {"text": "dog IsA pet", "keyword": "dog", "relation": "IsA", "concept": "pet", "score": 1.5}
         graph = {"vertices": [{"text": "dog", "kind": "word"}], "edges": []}
         return FakeAnalysis("sad", self._emotions(), "consoling", {"consoling": 1.0}, [concept], graph)
+
+    def warm_up(self) -> None:
+        self.warm = True
 
     def close(self) -> None:
         self.closed = True

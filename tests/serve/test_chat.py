@@ -72,7 +72,7 @@ def test_the_model_picks_the_system(serve) -> None:
     agents = {"warm": FakeAgent("warm"), "brief": FakeAgent("brief")}
     client = serve(agents).client()
     assert [model.id for model in client.models.list()] == ["warm", "brief"]
-    assert client.models.retrieve("brief").licence == "CC0-1.0"
+    assert client.models.retrieve("brief").attune == {"licence": "CC0-1.0", "default": False}
     assert client.chat.completions.create(model="brief", messages=MESSAGES).attune["system"] == "brief"
     assert client.chat.completions.create(model="default", messages=MESSAGES).attune["system"] == "warm"
     with pytest.raises(openai.NotFoundError, match="did you mean 'brief'") as wrong:
