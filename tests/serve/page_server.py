@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,9 +11,9 @@ from importlib import resources
 from typing import Any
 
 from attune.emotion.taxonomy import EMOTIONS
+from attune.web.headers import HEADERS
 
 PAGE = resources.files("attune.serve").joinpath("page")
-CSP = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'"
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 LICENCE = "CC BY-NC 4.0"
@@ -65,7 +66,8 @@ def graph(text: str) -> dict[str, Any]:
 
 
 class ChatServer(ThreadingHTTPServer):
-    """`mode` says how a reply goes: fine, slow, busy, long, care, break, away; `stores` whether feedback is kept."""
+    """`mode` says how a reply goes: fine, busy, long, care, break, away; `stores` whether feedback is kept. A reply goes no further
+    than its first piece while `going` is cleared."""
 
     daemon_threads = True
 
@@ -77,8 +79,10 @@ class ChatServer(ThreadingHTTPServer):
 
     def reset(self) -> None:
         """Behave well again, and forget what was asked."""
-        self.mode, self.stores, self.key = "fine", True, ""
+        self.mode, self.stores, self.key, self.wait = "fine", True, "", 1
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.going = threading.Event()
+        self.going.set()
         self.stopped = threading.Event()  # set when a client has gone away in the middle of a reply
 
     def bodies(self, path: str) -> list[dict[str, Any]]:
@@ -132,11 +136,12 @@ class Handler(BaseHTTPRequestHandler):
         mode = self.server.mode
         if mode == "busy":
             self.server.mode = "fine"
-            return self.answer({"error": {"message": "the queue is full"}}, 429, {"Retry-After": "2"})
+            return self.answer({"error": {"message": "the queue is full"}}, 429, {"Retry-After": str(self.server.wait)})
         if mode == "long":
             return self.answer({"error": {"message": "The message has too many words."}}, 413)
         if mode == "away":
-            return self.connection.close()
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
         if not body["stream"]:
             choice = {"index": 0, "message": {"role": "assistant", "content": PIECES[0].strip()}}
             return self.answer({"choices": [choice], "attune": self.about(body, CANDIDATES)})
@@ -148,7 +153,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
                 if mode == "break":
                     return None
-                time.sleep(0.6 if mode == "slow" else 0.02)
+                self.server.going.wait(20)
+                time.sleep(0.02)
             self.event(
                 {
                     "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
@@ -192,6 +198,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def head(self, status: int, kind: str, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Security-Policy": CSP, **(more or {})}.items():
+        for name, value in {"Content-Type": kind, **HEADERS, **(more or {})}.items():
             self.send_header(name, value)
         self.end_headers()

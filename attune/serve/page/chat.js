@@ -85,6 +85,7 @@ function heard(person, found) {
 
 /** Keep what was said, or take the bubble away: an empty one, or one of a conversation that is gone. */
 function settle(turn, bubble, person) {
+  turn.content = turn.content.trim();
   if (!turn.content || !talk.turns.includes(person)) return bubble.remove();
   const low = isLow();
   talk.add(turn);
