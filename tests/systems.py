@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
+from attune.generate.attune import AttuneSystem
 from attune.generate.labeller import Labeller
 from attune.generate.neural import WordSystem, word_codec
 from attune.generate.pretrained import PretrainedSystem
@@ -66,11 +67,34 @@ def _pretrained(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Pretr
     return PretrainedSystem(network, codec, name, Decoding(max_steps=8))
 
 
+def _perceiver(name: str, dialogues: Sequence[Dialogue], **model: Any) -> PretrainedSystem:
+    kind = SYSTEMS[name]
+    network, codec = kind.fresh(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model}))
+    return PretrainedSystem(network, codec, name, Decoding())
+
+
+def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> AttuneSystem:
+    """On tiny random parts; what it recalls is made up here."""
+    kind = SYSTEMS[name]
+    chosen = {"decoder": part("llama"), "decoder_frozen": 1, "lora_rank": 2, **model}
+    network, codec = kind.fresh(kind.config_class(**chosen))
+    with torch.no_grad():
+        for layer_name, parameter in network.named_parameters():
+            if "lora_B" in layer_name:
+                parameter.normal_(0, 0.3)  # as after some training: the adapters say something
+    system = AttuneSystem(network, codec, name, Decoding(max_steps=8), _perceiver("perceiver", dialogues))
+    if system.controls.recall:
+        system.controls.recall = lambda contexts: [tuple(context[-1].text.split()[1::2][:5]) for context in contexts]
+    return system
+
+
 def toy_knowledge() -> Knowledge:
     return lambda known: ["; ".join(example.context[-1].text.split()[1::2][:5]) for example in known]
 
 
-SMALLEST = {"word": _words, "classifier": _classifier, "pretrained": _pretrained}
+SMALLEST: dict[str, Callable[..., Any]] = {"word": _words, "classifier": _classifier, "pretrained": _pretrained}
+SMALLEST |= {"perceiver": _perceiver, "attune": _attune}
+SILENT = ("classifier", "perceiver")  # families that do not reply
 
 
 def test_examples(dialogues: Sequence[Dialogue]) -> list[Example]:
@@ -81,7 +105,7 @@ test_examples.__test__ = False  # type: ignore[attr-defined]
 
 # Systems that reply, with settings that change how; and then those that do not.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family != "classifier"),
+    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family not in SILENT),
     ("transformer", {"copy": True}),
     ("transformer", {"norm": "pre", "vector_size": 6}),
     ("emoprepend", {"prepend": "emotion", "prepend_k": 2}),
@@ -89,6 +113,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
     ("roberta-gpt2", {"encoder": "bert", "decoder": "llama", "pooling": "mean"}),
     ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "knowledge": "none"}),
+    ("attune", {"emotion": False, "concepts": 0}),
     ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
     ("mime", {"norm": "pre", "prepend": "emotion"}),
     ("kemp", {"context_encoder": False, "norm": "pre"}),
@@ -98,7 +123,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 EVERY: list[tuple[str, dict[str, Any]]] = [
     *VARIANTS,
     ("roberta-gpt2", {"decoder": None}),
-    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family == "classifier"),
+    *((name, {}) for name in SYSTEMS if SYSTEMS[name].family in SILENT),
 ]
 
 

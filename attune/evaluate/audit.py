@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attune.generate.systems import System
 
 ALONE = 8  # items that are also asked for one at a time
+OFFERS = ("nll", "reply", "perceive", "decide")  # what is looked at
 SAME = 1e-5  # relative difference of numbers that count as the same: identical batches
 NEAR = 1e-3  # … in another batch, where padding changes the last digits
 T = TypeVar("T")
@@ -64,8 +65,8 @@ def audit(system: System, examples: Sequence[Example], seed: int = 0) -> AuditRe
     examples = list(examples)
     if not examples:
         raise SettingsError("an audit needs at least one example")
-    if not system.capabilities & {"nll", "reply", "perceive"}:
-        raise SettingsError(f"'{system.name}' offers none of nll, reply, perceive: nothing can be audited")
+    if not system.capabilities & set(OFFERS):
+        raise SettingsError(f"'{system.name}' offers none of {', '.join(OFFERS)}: nothing can be audited")
     first = _observe(system, examples, seed)
     ids = [example.id for example in examples]
     checks = [_check("repeated", ids, first, _observe(system, examples, seed), SAME)]
@@ -88,40 +89,46 @@ def audit(system: System, examples: Sequence[Example], seed: int = 0) -> AuditRe
 class _Observed:
     """All that a system puts out for some examples; None for what it does not offer."""
 
-    nll: np.ndarray | None  # [n, 3]: nll, tokens, unk_bytes
-    reply: list[str] | None
-    perceive: np.ndarray | None  # [n, 32]
+    nll: np.ndarray | None = None  # [n, 3]: nll, tokens, unk_bytes
+    reply: list[str] | None = None
+    perceive: np.ndarray | None = None  # [n, 32]
+    decide: np.ndarray | None = None  # [n, 41]
 
     def take(self, places: Sequence[int]) -> _Observed:
-        return _Observed(
-            None if self.nll is None else self.nll[list(places)],
-            None if self.reply is None else [self.reply[i] for i in places],
-            None if self.perceive is None else self.perceive[list(places)],
-        )
+        return _Observed(**{
+            what: [found[i] for i in places] if isinstance(found, list) else found[list(places)]
+            for what, found in self._there()
+        })  # fmt: skip
 
     @staticmethod
     def merge(parts: Sequence[_Observed]) -> _Observed:
-        return _Observed(
-            None if parts[0].nll is None else np.concatenate([part.nll for part in parts if part.nll is not None]),
-            None if parts[0].reply is None else [said for part in parts for said in part.reply or []],
-            None
-            if parts[0].perceive is None
-            else np.concatenate([part.perceive for part in parts if part.perceive is not None]),
-        )
+        return _Observed(**{
+            what: [said for part in parts for said in getattr(part, what)]
+            if isinstance(found, list)
+            else np.concatenate([getattr(part, what) for part in parts])
+            for what, found in parts[0]._there()
+        })  # fmt: skip
+
+    def _there(self) -> Iterator[tuple[str, Any]]:
+        """What the system offers, by name."""
+        for what in OFFERS:
+            if (found := getattr(self, what)) is not None:
+                yield what, found
 
 
 def _observe(system: System, examples: Sequence[Example], seed: int) -> _Observed:
     contexts = [example.context for example in examples]
-    able = system.capabilities
-    return _Observed(
-        np.array([tuple(found) for found in system.nll(examples)], dtype=float) if "nll" in able else None,
-        [f"{said.prediction}\n{said.text}" for said in system.reply(contexts, seed=seed)] if "reply" in able else None,
-        np.asarray(system.perceive(contexts), dtype=float) if "perceive" in able else None,
-    )
+    look: dict[str, Callable[[], Any]] = {
+        "nll": lambda: np.array([tuple(found) for found in system.nll(examples)], dtype=float),
+        "reply": lambda: [f"{said.prediction}\n{said.text}" for said in system.reply(contexts, seed=seed)],
+        "perceive": lambda: np.asarray(system.perceive(contexts), dtype=float),
+        "decide": lambda: np.asarray(system.decide(contexts), dtype=float),
+    }
+    return _Observed(**{what: look[what]() for what in OFFERS if what in system.capabilities})
 
 
 def _check(name: str, ids: Sequence[str], first: _Observed, other: _Observed, tolerance: float) -> Check:
-    for what in ("nll", "reply", "perceive"):
+    for what in OFFERS:
         before, after = getattr(first, what), getattr(other, what)
         if before is None:
             continue

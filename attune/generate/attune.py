@@ -97,6 +97,8 @@ class AttuneSystem(PretrainedSystem):
             if text.startswith(told) and not text.endswith("\ufffd"):  # half a character waits for its other half
                 yield text[len(told) :]
                 told = text
+        if tokens and (text := self.codec.prompts.text(tokens)).startswith(told):
+            yield text[len(told) :]
 
     def _item(self, ask: Ask) -> Asked:
         earlier = self.controls.of([ask.context[:i] for i, turn in enumerate(ask.context) if turn.role == "listener"])

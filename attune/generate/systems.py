@@ -85,6 +85,7 @@ FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
         "word": "attune.generate.neural:open_words",
         "pretrained": "attune.generate.pretrained:open_pretrained",
         "classifier": "attune.generate.labeller:open_labeller",
+        "perceiver": "attune.generate.pretrained:open_pretrained",
         "attune": "attune.generate.attune:open_attune",
     },
 )

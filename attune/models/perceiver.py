@@ -97,6 +97,7 @@ class Perceiver(OnBases):
     config_class = PerceiverConfig
     config: PerceiverConfig
     codec_class = PerceiverCodec
+    family = "perceiver"
     capabilities = frozenset({"perceive", "decide"})
     turn_labels = True
 

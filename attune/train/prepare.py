@@ -38,6 +38,7 @@ FAMILIES: Registry[Callable[[Recipe, str | Path, Sequence[Dialogue], Path | None
         "word": "attune.train.prepare:prepare_words",
         "pretrained": "attune.train.pretrained:prepare_pretrained",
         "classifier": "attune.train.pretrained:prepare_pretrained",
+        "perceiver": "attune.train.pretrained:prepare_pretrained",
         "attune": "attune.train.attune:prepare_attune",
     },
 )

@@ -68,7 +68,7 @@ class ConversationCodec:
         if config.longest > settings["max_position_embeddings"]:
             raise SettingsError(f"longest must be at most {settings['max_position_embeddings']} with this decoder")
         unused = range(len(self.tokenizer), settings["vocab_size"])
-        self.forbidden = sorted({*self.tokenizer.all_special_ids, *unused} - {self.eos})
+        self.forbidden: Sequence[int] = sorted({*self.tokenizer.all_special_ids, *unused} - {self.eos})
         self.vocabulary = f"{Path(config.decoder).name}-{len(self.tokenizer)}"
         self.controls: Controls = lambda examples: [NOTHING_KNOWN] * len(examples)
         self.beside: dict[str, Path] = {}  # what else belongs into a run, by its place there
@@ -157,7 +157,7 @@ class ConversationCodec:
                 places = slice(start + first - 1, start + len(turn_ids) - 2)  # each place says the next token
                 target[places] = ids[places.start + 1 : places.stop + 1]
             start += len(turn_ids)
-        return Conversation(ids[:-1], target[:-1], row)  # the last line end is never read
+        return Conversation(ids[:-2], target[:-2], row)  # the last end and the line behind it are never read
 
     # — tensors —
 

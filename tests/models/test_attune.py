@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attune.dialogue.types import Dialogue, Example, Turn
+from attune.emotion.taxonomy import EMOTIONS
+from attune.errors import MissingError, SettingsError
+from attune.generate.saying import Ask, Control
+from attune.generate.settings import Decoding
+from attune.generate.systems import open_system
+from attune.models.pretrained.lower import LowerStates
+from attune.models.pretrained.speaking import IGNORE
+from attune.train.attune import crossfit
+from attune.train.recipes import load_recipe
+from attune.train.trainer import train
+from tests.pretrained import part
+from tests.systems import small_system, test_examples
+
+
+@pytest.fixture
+def system(dialogues: list[Dialogue]) -> Any:
+    return small_system("attune", dialogues)
+
+
+def test_whole_dialogues_have_the_likelihood_of_their_examples(system: Any, dialogues: list[Dialogue]) -> None:
+    examples = test_examples(dialogues)
+    items = system.codec.encode_dialogues(examples, training=False)
+    assert len(items) == len(dialogues)
+    tokens = sum(len(item.response) for item in items)
+    with torch.inference_mode():
+        whole = float(system.model.losses(system.codec.collate(items), tokens, len(items))["nll"]) * tokens
+    found = system.nll(examples)
+    assert sum(one.tokens for one in found) == tokens
+    assert whole == pytest.approx(sum(one.nll for one in found), rel=1e-5)
+
+
+def test_targets_are_the_listener_turns_and_their_ends(system: Any, dialogues: list[Dialogue]) -> None:
+    (item,) = system.codec.encode_dialogues(test_examples(dialogues[:1]), training=False)
+    said = system.codec.tokenizer.decode(item.response, skip_special_tokens=False)
+    assert said == "Congratulations! What will you do there?<|im_end|>Lovely!<|im_end|>"
+    assert (item.ids[1:][item.target[:-1] != IGNORE] == item.response[:-1]).all()
+
+
+def test_with_all_turns_the_speaker_is_a_target_too(dialogues: list[Dialogue]) -> None:
+    system = small_system("attune", dialogues, all_turns=True)
+    examples = test_examples(dialogues[:1])
+    (training,) = system.codec.encode_dialogues(examples, training=True)
+    assert "I'll teach maths.<|im_end|>" in system.codec.tokenizer.decode(training.response, skip_special_tokens=False)
+    (valid,) = system.codec.encode_dialogues(examples, training=False)
+    assert "maths" not in system.codec.tokenizer.decode(valid.response)
+
+
+def test_a_control_changes_what_is_said_and_is_asked_for_by_name(system: Any) -> None:
+    context = (Turn("speaker", "My old dog died on Monday."),)
+    plain = Ask(context, Control("sad", "consoling"), decoding=Decoding(max_steps=8))
+    asked = Ask(context, Control("sad", "questioning", asked=True), decoding=Decoding(max_steps=8))
+    (one,), (other,) = system.candidates([plain, asked])
+    assert one.text != other.text
+    again = system.candidates([asked])[0][0]
+    assert again.text == other.text
+    assert again.logprob == pytest.approx(other.logprob, rel=1e-4)
+
+
+def test_candidates_differ_and_a_stream_says_the_first_of_them(system: Any) -> None:
+    ask = Ask(
+        (Turn("speaker", "I won!"),), Control("proud"), count=3, seed=5, decoding=Decoding("nucleus", max_steps=6)
+    )
+    found = system.candidates([ask])[0]
+    assert len({one.text for one in found}) > 1
+    assert all(one.logprob < 0 and one.tokens <= 7 for one in found)
+    assert "".join(system.stream(ask)) == found[0].text
+
+
+def test_training_leaves_out_parts_of_controls_and_asks_for_some_labels(dialogues: list[Dialogue]) -> None:
+    codec = small_system("attune", dialogues).codec
+    known = Control("sad", "consoling", False, ("grief",))
+    seen = [
+        codec.thinned(known, Example(f"d:{i}", (), Turn("listener", "Oh!", "questioning")), seed=0) for i in range(2000)
+    ]
+    assert np.mean([control.emotion is None for control in seen]) == pytest.approx(0.25, abs=0.04)
+    assert np.mean([control.concepts == () for control in seen]) == pytest.approx(0.25, abs=0.04)
+    assert np.mean([control.asked for control in seen]) == pytest.approx(0.2, abs=0.04)
+    assert {control.label for control in seen if control.asked} == {"questioning"}
+    assert {control.label for control in seen if not control.asked} == {"consoling", None}
+    again = codec.thinned(known, Example("d:7", (), Turn("listener", "Oh!", "questioning")), seed=0)
+    assert again == seen[7]
+
+
+def test_the_gold_label_of_a_response_never_reaches_a_test_prompt(system: Any, dialogues: list[Dialogue]) -> None:
+    example = test_examples(dialogues)[0]
+    other = Example(example.id, example.context, Turn("listener", example.response.text, "wishing"), "afraid", "x")
+    (one,), (two,) = system.codec.encode([example]), system.codec.encode([other])
+    assert (one.context == two.context).all()
+
+
+def test_kept_states_are_the_computed_ones_in_half_precision(tmp_path: Path) -> None:
+    states = torch.randn(2, 4, 3)
+    lengths, rows = torch.tensor([4, 2]), torch.tensor([1, 0])
+    asked: list[list[int]] = []
+
+    def compute(places: torch.Tensor) -> torch.Tensor:
+        asked.append(places.tolist())
+        return states[places]
+
+    store = LowerStates(tmp_path, [2, 4], 3)
+    first = store.states(rows, lengths, compute)
+    assert torch.equal(first[0], states[0].half().float())
+    assert torch.equal(first[1, :2], states[1, :2].half().float())
+    again = LowerStates(tmp_path, [2, 4], 3).states(rows, lengths, compute)
+    assert torch.equal(first, again)
+    assert asked == [[0, 1]]
+
+
+def test_heads_tell_dialogues_that_they_have_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    feeling = {"sad": rng.normal(size=6), "proud": rng.normal(size=6)}
+    examples = [
+        Example(f"d{i}:2", (Turn("speaker", f"{emotion} {i}"),), Turn("listener", "Oh.", "consoling"), emotion)
+        for i, emotion in enumerate(["sad", "proud"] * 40)
+    ]
+
+    def features(examples: list[Example]) -> np.ndarray:
+        return np.array(
+            [feeling[e.context[0].text.split()[0]] + rng.normal(size=6) * 0.1 for e in examples], np.float32
+        )
+
+    monkeypatch.setattr("attune.train.attune.context_features", features)
+    found = crossfit(examples, tmp_path / "folds.safetensors")
+    assert np.mean([found[e.id] == (e.emotion, "consoling") for e in examples]) > 0.95
+    monkeypatch.setattr("attune.train.attune.context_features", lambda _: pytest.fail("it was kept"))
+    assert crossfit(examples, tmp_path / "folds.safetensors") == found
+
+
+@pytest.fixture(scope="module")
+def perceiver(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sets = [f"model.encoder={part('bert')}", "training.epochs=1", "training.batch_size=16", "training.validate_every=4"]
+    run = tmp_path_factory.mktemp("perceiver") / "run"
+    train(load_recipe("perceiver", None, sets), corpus, run)
+    return run
+
+
+def recipe(perceiver: Path, *sets: str) -> Any:
+    small = [f"model.decoder={part('llama')}", "model.decoder_frozen=1", "model.lora_rank=2", "model.concepts=0"]
+    small += [f"text.perceiver={perceiver}", "training.batch_size=8", "training.epochs=2", "training.validate_every=6"]
+    return load_recipe("attune", None, [*small, "training.checkpoint_every=2", "training.lr=0.01", *sets])
+
+
+@pytest.fixture
+def features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentence vectors without the sentence encoder."""
+    monkeypatch.setattr(
+        "attune.train.attune.context_features",
+        lambda examples: np.array([[len(e.context), len(e.context[0].text)] for e in examples], np.float32),
+    )
+
+
+@pytest.mark.usefixtures("features")
+def test_it_trains_resumes_to_the_same_weights_and_opens(
+    corpus: Path, perceiver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(recipe(perceiver), corpus, tmp_path / "whole")
+    assert whole["validation"][-1]["ppl"] < whole["validation"][0]["ppl"]
+    assert not (tmp_path / "whole" / "scratch").exists()
+    from attune.train import trainer
+
+    step = trainer.Trainer._train_step
+
+    def killed(self: Any, *args: Any) -> None:
+        if self.progress.step == 9:
+            raise KeyboardInterrupt
+        step(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer.Trainer, "_train_step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe(perceiver), corpus, tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "scratch")  # what was kept is computed anew, to the same
+    train(recipe(perceiver), corpus, tmp_path / "again")
+    assert (tmp_path / "again/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+    system = open_system(tmp_path / "whole")
+    assert {"perceive", "decide", "reply", "nll", "say"} <= system.capabilities
+    context = (Turn("speaker", "I lost my keys."),)
+    assert system.perceive([context]).shape == (1, len(EMOTIONS))
+    assert system.reply([context])[0].text
+    assert json.loads((tmp_path / "whole/perceiver/config.json").read_text())["model_type"] == "attune-perceiver"
+
+
+def test_a_perceiver_that_is_not_there_is_named(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="no run of a perceiver at"):
+        train(recipe(tmp_path / "none"), corpus, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "why"),
+    [
+        ("model.decoder_frozen=3", "must leave a layer"),
+        ("model.dropped=2", "dropped must be from 0 to 1"),
+        ("model.lora_rank=0", "lora_rank must be at least 1"),
+        ("model.longest=5000", "longest must be at most 514"),
+        (f"model.decoder={part('gpt2')}", "Llama type|im_start"),
+    ],
+)
+@pytest.mark.usefixtures("features")
+def test_settings_that_cannot_be_are_refused(
+    corpus: Path, perceiver: Path, tmp_path: Path, sets: str, why: str
+) -> None:
+    with pytest.raises(SettingsError, match=why):
+        train(recipe(perceiver, sets), corpus, tmp_path / "run")
