@@ -1,0 +1,207 @@
+"""How much a server of Attune bears: several clients against one, errors, and whether its memory stays flat.
+
+    python benchmarks/serve.py                             the default system, 16 clients for 3 minutes
+    python benchmarks/serve.py --system runs/kemp --seconds 30
+    python benchmarks/serve.py --url http://127.0.0.1:8000 a server that runs already
+
+Clients ask, wait for the reply, and ask again; one that is answered 429 comes back when it was told to. They share the
+machine with the server. Everything is measured in one run; what counts is the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+TALKS = [
+    ["I finally got the job I have wanted for years!"],
+    ["My old dog died on Monday, and the house is so quiet."],
+    ["I have an exam tomorrow.", "Are you prepared?", "I studied for weeks, but I cannot sleep."],
+    ["My best friend forgot my birthday.", "Oh no. Did you tell her?", "No, I am too hurt to call."],
+    ["A stranger paid for my lunch today."],
+    ["I hear steps upstairs, but I am alone at home."],
+    ["We are expecting our first child.", "Congratulations!", "Thank you! I am happy, and a little afraid."],
+    ["I lied to my sister and she found out."],
+]
+
+
+@dataclass
+class Load:
+    """What some clients saw."""
+
+    clients: int
+    seconds: float = 0.0
+    took: list[float] = field(default_factory=list)  # seconds of each reply
+    refused: int = 0  # 429
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return len(self.took) / self.seconds
+
+    def centile(self, share: float) -> float:
+        ordered = sorted(self.took)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    def row(self) -> dict[str, float]:
+        return {
+            "clients": self.clients,
+            "seconds": round(self.seconds, 1),
+            "replies": len(self.took),
+            "replies_per_second": round(self.rate, 2),
+            "median_s": round(statistics.median(self.took), 3),
+            "p95_s": round(self.centile(0.95), 3),
+            "refused_429": self.refused,
+            "errors": len(self.errors),
+        }
+
+
+async def load(url: str, clients: int, seconds: float, least: int = 0) -> Load:
+    """Let clients talk for a time, and until there are `least` replies."""
+    seen = Load(clients)
+    limits = httpx.Limits(max_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
+        started = time.perf_counter()
+
+        async def talk(client: int) -> None:
+            number = client
+            while time.perf_counter() - started < seconds or len(seen.took) < least:
+                await ask(http, seen, TALKS[number % len(TALKS)])
+                number += 1
+
+        await asyncio.gather(*(talk(client) for client in range(clients)))
+        seen.seconds = time.perf_counter() - started
+    return seen
+
+
+async def ask(http: httpx.AsyncClient, seen: Load, texts: list[str]) -> None:
+    messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+    began = time.perf_counter()
+    try:
+        answer = await http.post("/v1/chat/completions", json={"messages": messages, "store": False})
+    except httpx.HTTPError as error:
+        seen.errors.append(repr(error))
+        return
+    if answer.status_code == 429:
+        seen.refused += 1
+        await asyncio.sleep(float(answer.headers["retry-after"]))
+    elif answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]:
+        seen.errors.append(f"{answer.status_code}: {answer.text[:200]}")
+    else:
+        seen.took.append(time.perf_counter() - began)
+
+
+def metric(url: str, name: str) -> float:
+    """A number of the server's own /metrics, summed over its labels."""
+    lines = httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line))
+
+
+def resident(url: str) -> float:
+    return metric(url, "process_resident_memory_bytes") / 1e6
+
+
+@contextmanager
+def server(system: str) -> Iterator[str]:
+    """A server of this machine, in a process of its own; its log is thrown away."""
+    command = [sys.executable, "-m", "attune.cli.main", "serve", "--port", "0", "--system", system]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        heard = ""
+        while not (found := re.search(r" at (http://\S+)", heard)):
+            line = process.stderr.readline()
+            if not line:
+                raise SystemExit(f"the server did not start: {heard}")
+            heard += line
+        while True:
+            try:
+                httpx.get(f"{found[1]}/health", timeout=5).raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.2)
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait(60)
+        drain.wait(10)
+
+
+def measure(url: str, clients: int, seconds: float, requests: int) -> dict[str, object]:
+    """One client, then several; then more until `requests` were answered, with the memory before and after."""
+    warm = asyncio.run(load(url, clients, 0, least=max(2 * clients, requests // 10)))
+    one = asyncio.run(load(url, 1, seconds))
+    before = metric(url, "attune_batch_size_sum"), metric(url, "attune_batch_size_count")
+    memory = [resident(url)]
+    many = asyncio.run(load(url, clients, seconds))
+    batches = metric(url, "attune_batch_size_count") - before[1]
+    batch = (metric(url, "attune_batch_size_sum") - before[0]) / batches
+    memory.append(resident(url))
+    further = Load(clients)
+    while len(many.took) + len(further.took) < requests:
+        more = asyncio.run(load(url, clients, 0, least=min(200, requests - len(many.took) - len(further.took))))
+        further.took += more.took
+        further.errors += more.errors
+        memory.append(resident(url))
+    return {
+        "loads": [one.row(), many.row()],
+        "throughput_ratio": round(many.rate / one.rate, 2),
+        "mean_batch": round(batch, 2),
+        "requests_for_memory": len(many.took) + len(further.took),
+        "memory_mb": [round(amount, 1) for amount in memory],
+        "memory_change_percent": round(100 * (memory[-1] / memory[0] - 1), 2),
+        "errors": (warm.errors + one.errors + many.errors + further.errors)[:5],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--system", default="default", help="a run folder or a registered system")
+    parser.add_argument("--url", help="a server that runs already, instead of one of its own")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=180, help="for one client, and again for all")
+    parser.add_argument("--requests", type=int, default=2000, help="over which the memory is watched")
+    parser.add_argument("--json", action="store_true", help="print one object instead of a table")
+    given = parser.parse_args()
+    if given.url:
+        found = measure(given.url, given.clients, given.seconds, given.requests)
+    else:
+        with server(given.system) as url:
+            found = measure(url, given.clients, given.seconds, given.requests)
+    if given.json:
+        print(json.dumps(found))
+    else:
+        show(found)
+    if found["errors"]:
+        sys.exit(1)
+
+
+def show(found: dict[str, object]) -> None:
+    loads = found["loads"]
+    assert isinstance(loads, list)
+    for name in loads[0]:
+        print(f"{name.replace('_', ' '):20}" + "".join(f"{load[name]:>12,}" for load in loads))
+    for name, unit in (
+        ("throughput_ratio", " ×"),
+        ("mean_batch", " replies in a pass"),
+        ("memory_change_percent", " %"),
+    ):
+        print(f"{name.replace('_', ' '):20}{found[name]:>12}{unit}")
+    print(f"resident memory, MB  {found['memory_mb']} over {found['requests_for_memory']:,} replies")
+    print(f"errors but 429       {found['errors'] or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
