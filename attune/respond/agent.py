@@ -57,13 +57,14 @@ def load(
     count: int | None = None,
     weights: Weights | None = None,
     labeller: Labelling | None = None,
-    window: int = WINDOW,
+    window: int | None = None,
 ) -> Agent:
     """The default system, the one in a run folder, or a registered one that was trained here, ready to talk.
 
     A stage is "auto" (what the system offers), an object of the shape in :mod:`attune.respond.stages`, or None: off.
     `guard` may be False, or one of your own; `country` is where help is to be found ("DE"). `count` candidates are
-    ranked by `weights`, with a `labeller` also by the label they reach. `window`: bytes of a conversation that are read.
+    ranked by `weights`, with a `labeller` also by the label they reach. `window`: bytes of a
+    conversation that are read; what is older than that, but for its opening, is left out.
     """
     (tone or EVEN).checked()
     opened = open_system(folder_of(system))
@@ -104,7 +105,7 @@ class Agent:
         count: int | None = None,
         weights: Weights | None = None,
         labeller: Labelling | None = None,
-        window: int = WINDOW,
+        window: int | None = None,
     ) -> None:
         self.system = cast("Any", system)  # what it offers is asked for, not known by its type
         self.name, self.licence = system.name, licence_of(system)
@@ -112,7 +113,8 @@ class Agent:
         if not offers & {"reply", "say"}:
             raise SettingsError(f"'{system.name}' does not reply; it offers {', '.join(sorted(offers))}")
         self.speaker: Speaker | None = self.system if "say" in offers else None
-        self.tone, self.window = (tone or EVEN).checked(), window
+        self.tone = (tone or EVEN).checked()
+        self.window = window or int(getattr(system, "window", WINDOW))
         self.count = count or int(getattr(system, "count", COUNT))
         if perceive == "auto":
             perceive = SystemPerceives(system) if "perceive" in offers else None
@@ -182,7 +184,7 @@ class Agent:
     def analyze(self, turns: Turns) -> Analysis:
         """What is felt, what reply is called for, and what is commonly known; nothing is said."""
         exchange = self._exchange(turns, None, 0)
-        self._understand([exchange], Clock(), listening=False)
+        self._understand([exchange], Clock(), saying=False)
         graph = self.recall.graph(exchange.context) if isinstance(self.recall, RecallsConcepts) else {}
         return Analysis(
             emotion=top(exchange.felt),
@@ -230,9 +232,13 @@ class Agent:
         whole = as_context(turns)
         return Exchange(whole, windowed(whole, self.window), seed % _SEEDS, self.check_intent(intent))
 
-    def _understand(self, exchanges: Sequence[Exchange], clock: Clock, *, listening: bool = True) -> None:
-        """Listen, perceive, recall, decide. What the guard answers itself is perceived and no more."""
-        if listening:
+    def _understand(self, exchanges: Sequence[Exchange], clock: Clock, *, saying: bool = True) -> None:
+        """Listen, perceive, recall, decide. What the guard answers itself is perceived and no more.
+
+        Nothing is decided before a reply of a system that could not follow.
+        """
+        decide = self.decide if self.speaker is not None or not saying else None
+        if saying:
             with clock("guard"):
                 for exchange in exchanges:
                     exchange.heard = self.guarding.listen(exchange.turns)
@@ -246,9 +252,9 @@ class Agent:
             with clock("recall"):
                 for exchange, concepts in zip(to_say, self.recall(contexts), strict=True):
                     exchange.concepts = concepts
-        if self.decide is not None and to_say:
+        if decide is not None and to_say:
             with clock("decide"), self._alone:
-                decisions = self.decide(contexts, [exchange.felt for exchange in to_say])
+                decisions = decide(contexts, [exchange.felt for exchange in to_say])
             for exchange, decision in zip(to_say, decisions, strict=True):
                 exchange.decision = decision
         for exchange in exchanges:
@@ -258,7 +264,7 @@ class Agent:
                 exchange.decision = Decision(
                     exchange.asked, exchange.decision.shares, f"{exchange.asked} was asked for"
                 )
-            elif self.decide is None:
+            elif decide is None:
                 exchange.decision = Decision(why=f"'{self.name}' answers without choosing an intent first")
 
     def _replies(self, exchanges: Sequence[Exchange]) -> list[Reply]:

@@ -49,7 +49,7 @@ def parts_of(system: str | Path) -> list[Part]:
     """The parts that a system needs to talk and that are not here yet: those its configuration names, and CKECE's."""
     try:
         named = json.loads((folder_of(system) / "config.json").read_text(encoding="utf-8")).get("parts", [])
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, MissingError):
         return []  # opening the system will say what is wrong
     names = dict.fromkeys((*named, *RECALLED_WITH))
     return [PARTS[name] for name in names if name in PARTS and state(PARTS[name]) != "ready"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from attune.errors import MissingError
 from attune.knowledge import build
-from attune.parts import locate
+from attune.parts import Part, locate
 from attune.respond.opening import parts_of
 
 
@@ -17,41 +19,47 @@ def prepare(system: str, console: Console) -> None:
 
     What cannot be had is no reason to stop: the agent says which stage is off.
     """
-    missing = parts_of(system)
-    if missing:
-        size = sum(part.megabytes for part in missing)
-        _say(console, f"First start: {len(missing)} parts, {size:.0f} MB, are fetched once and kept.")
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, transient=True
-    ) as bars:
-        for part in missing:
+    try:
+        if missing := parts_of(system):
+            _fetch(missing, console)
+        _index(console)
+    except MissingError as error:
+        _say(console, f"({error})")
+
+
+def _fetch(parts: Sequence[Part], console: Console) -> None:
+    size = sum(part.megabytes for part in parts)
+    _say(console, f"First start: {len(parts)} parts, {size:.0f} MB, are fetched once and kept.")
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        for part in parts:
             total = int(part.megabytes * 1e6)
             bar = bars.add_task(part.name, total=total)
 
             def more(_: str, done: int, bar: TaskID = bar, total: int = total) -> None:
                 bars.update(bar, completed=min(done, total))
 
-            try:
-                locate(part.name, progress=more)
-            except MissingError as error:
-                _say(console, f"({error})")
-                return
+            locate(part.name, progress=more)
             _say(console, f"{part.name}: {part.why} ({part.licence})")
-    _index(console)
 
 
 def _index(console: Console) -> None:
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True) as bars:
-        steps: dict[str, TaskID] = {}
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), console=console, transient=True)
+    steps: dict[str, TaskID] = {}
 
-        def report(progress: build.Progress) -> None:
-            if not steps:
-                _say(console, "First start: the concepts are indexed once.")
-            if progress.stage not in steps:
-                steps[progress.stage] = bars.add_task(f"concepts: {progress.stage}", total=1.0)
-            bars.update(steps[progress.stage], completed=progress.share)
+    def report(progress: build.Progress) -> None:
+        if not steps:
+            _say(console, "First start: the concepts are indexed once.")
+            bars.start()
+        if progress.stage not in steps:
+            steps[progress.stage] = bars.add_task(f"concepts: {progress.stage}", total=1.0)
+        bars.update(steps[progress.stage], completed=progress.share)
 
+    try:
         build.default_index(report)
+    finally:
+        if steps:
+            bars.stop()
 
 
 def _say(console: Console, text: str) -> None:

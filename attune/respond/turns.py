@@ -10,7 +10,8 @@ from attune.dialogue.types import ROLES, Context, Role, Turn
 from attune.errors import DataError, did_you_mean
 
 LONGEST = 10_000  # characters of one turn
-WINDOW = 3_000  # bytes of a context that a system reads: some five hundred English words
+WINDOW = 2_000  # bytes of a context that a system reads: about 500 tokens of English
+BESIDE = 60  # bytes that a turn counts for beside its text: who speaks, and what a system notes before its own turns
 STEP = 8  # turns leave the window together, so that its beginning, which an engine remembers, seldom changes
 
 # Control characters but tab and newline, embedded directions, halves of a character, and what is no character at all.
@@ -71,12 +72,12 @@ def windowed(context: Context, most: int = WINDOW, step: int = STEP) -> Context:
     half of the window is kept, of any other a quarter.
 
     >>> talk = [Turn(ROLES[i % 2], f"turn number {i}") for i in range(101)]
-    >>> [turn.text for turn in windowed(tuple(talk), most=100)]
+    >>> [turn.text for turn in windowed(tuple(talk), most=600)]
     ['turn number 0', 'turn number 97', 'turn number 98', 'turn number 99', 'turn number 100']
     """
     last = len(context) - 1
-    turns = [_shortened(turn, most // (2 if i == last else 4)) for i, turn in enumerate(context)]
-    sizes = [_size(turn.text) for turn in turns]
+    turns = [_shortened(turn, most // (2 if i == last else 4) - BESIDE) for i, turn in enumerate(context)]
+    sizes = [_size(turn.text) + BESIDE for turn in turns]
     if sum(sizes) <= most:
         return tuple(turns)
     opening = next(i for i, turn in enumerate(turns) if turn.role == "speaker")

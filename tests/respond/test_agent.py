@@ -312,3 +312,9 @@ def test_the_default_system_answers() -> None:
     reply = attune.load(recall=None).reply(["My dog died last night."])
     assert reply.text
     assert reply.emotion in ("sad", "devastated")
+
+
+def test_a_system_that_could_not_follow_is_not_said_to_have_an_intent() -> None:
+    agent = fake_agent(FakeSystem("reply", "perceive", "decide"))
+    assert agent.reply(SAD).intent is None
+    assert agent.analyze(SAD).intent == "questioning"

@@ -84,7 +84,7 @@ def test_a_cleaned_text_stays_clean(text: str) -> None:
 
 @given(
     st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400), min_size=1, max_size=60),
-    st.integers(200, 3_000),
+    st.integers(400, 3_000),
 )
 def test_a_window_fits_and_has_the_opening_and_the_last_turn(texts: list[str], most: int) -> None:
     count = len(texts)
@@ -102,5 +102,5 @@ def test_the_beginning_of_a_window_seldom_changes() -> None:
     talk: Context = tuple(Turn(ROLES[i % 2], f"turn {i} " + "word " * 15) for i in range(201))
     second = [windowed(talk[: n + 1])[1].text for n in range(80, 200, 2)]
     changes = sum(one != other for one, other in pairwise(second))
-    assert 5 <= changes <= 16
+    assert 10 <= changes <= 20
     assert {windowed(talk[: n + 1])[1].role for n in range(80, 200, 2)} == {"listener"}
