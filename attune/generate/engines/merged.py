@@ -1,0 +1,73 @@
+"""A GGUF model with its adapter worked into it, in another precision: made once, then kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+
+from attune.files import atomic_dir, cache_dir, sha256
+
+FORM = 1  # of what is written here; another number makes all of it anew
+
+
+def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8_0") -> Path:
+    """The model's quantised matrices plus the adapter's, as `kind`: a file in the cache, made by whoever asks first.
+
+    In 8 bits it is larger than in 4 and loses next to nothing; llama.cpp reads prompts faster from it.
+    """
+    files = [Path(model), *([Path(adapter)] if adapter else [])]
+    key = hashlib.sha256(" ".join([str(FORM), kind, *map(sha256, files)]).encode()).hexdigest()[:16]
+    folder = cache_dir() / "engines" / key
+    made = folder / "model.gguf"
+    if not made.is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / f"{key}.lock"):
+            if not made.is_file():  # another process was quicker
+                with atomic_dir(folder) as new:
+                    write_merged(new / made.name, *files, kind=kind)
+    return made
+
+
+def write_merged(path: Path, model: Path, adapter: Path | None = None, kind: str = "q8_0") -> None:
+    """Write the file. The same files give the same bytes."""
+    import gguf
+
+    wanted = gguf.GGMLQuantizationType[kind.upper()]
+    source = gguf.GGUFReader(model)
+    added = _added(adapter) if adapter else {}
+    writer = gguf.GGUFWriter(path, str(source.fields["general.architecture"].contents()))
+    for name, field in source.fields.items():
+        if name.startswith("GGUF.") or name == "general.architecture":
+            continue
+        first, last = field.types[0], field.types[-1]
+        writer.add_key_value(name, field.contents(), first, last if first == gguf.GGUFValueType.ARRAY else None)
+    for tensor in source.tensors:
+        value, stored = np.asarray(tensor.data), tensor.tensor_type
+        if tensor.name in added or (value.ndim == 2 and tensor.name.startswith("blk.")):
+            whole = gguf.dequantize(value, stored)
+            value = gguf.quantize((whole + added.get(tensor.name, 0)).astype(np.float32), wanted)
+            stored = wanted
+        writer.add_tensor(tensor.name, value, raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _added(adapter: Path) -> dict[str, Any]:
+    """What an adapter adds to each matrix."""
+    import gguf
+
+    reader = gguf.GGUFReader(adapter)
+    alpha = float(reader.fields[gguf.Keys.Adapter.LORA_ALPHA].contents())
+    sides = {tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
+    found = {}
+    for name in sides:
+        if name.endswith(".lora_a"):
+            down, up = sides[name], sides[f"{name.removesuffix('a')}b"]  # [rank, in], [out, rank]
+            found[name.removesuffix(".lora_a")] = alpha / down.shape[0] * (up @ down)
+    return found

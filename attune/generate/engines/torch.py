@@ -1,0 +1,115 @@
+"""A decoder in torch behind the engines' interface: the reference that the others are measured against."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from attune.generate.decoding import Cache, _sample, _Step, decode
+from attune.generate.engines.base import Generated
+from attune.generate.settings import Decoding
+from attune.generate.systems import TokenNll
+from attune.models.pretrained.speaking import IGNORE, Speaks
+from attune.models.pretrained.tokens import pad, real
+
+
+class Prompted(Speaks):
+    """A causal decoder that reads a prompt and nothing else."""
+
+    def __init__(self, decoder: Any) -> None:
+        self.decoder = decoder.eval()
+
+
+class TorchEngine:
+    """A causal language model of transformers, in the precision it has."""
+
+    name = "torch"
+    batch = 32
+    """Replies decoded together."""
+
+    def __init__(self, decoder: Any, tokenizer: Tokenizer, *, eos: int, forbidden: Sequence[int] = ()) -> None:
+        self.model, self.tokenizer, self.eos = Prompted(decoder), tokenizer, eos
+        self.forbidden = [token for token in forbidden if token != eos]
+
+    def close(self) -> None:
+        """Nothing is held beyond memory."""
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        decodings: Sequence[Decoding],
+        seeds: Sequence[int],
+        *,
+        stop: threading.Event | None = None,
+    ) -> list[Generated]:
+        """Replies to all prompts; `stop` is looked at between batches."""
+        alike: dict[tuple[Decoding, int], list[int]] = {}  # what one call can decode: the last token starts the reply
+        for row in sorted(range(len(prompts)), key=lambda row: len(prompts[row])):
+            alike.setdefault((decodings[row], int(prompts[row][-1])), []).append(row)
+        said: list[list[int]] = [[] for _ in prompts]
+        for (decoding, last), rows in alike.items():
+            for start in range(0, len(rows), self.batch):
+                if stop is not None and stop.is_set():
+                    break
+                places = rows[start : start + self.batch]
+                replies = decode(
+                    self.model,
+                    self._read([prompts[row] for row in places]),
+                    decoding,
+                    bos=last,
+                    eos=self.eos,
+                    forbidden=self.forbidden,
+                    seeds=[seeds[row] for row in places],
+                )
+                for row, ids in zip(places, replies, strict=True):
+                    said[row] = ids
+        spoken = [row for row, ids in enumerate(said) if ids]
+        whole = [said[row] + [self.eos] * (len(said[row]) < decodings[row].max_steps) for row in spoken]
+        found = [Generated((), ())] * len(prompts)
+        for row, nll in zip(spoken, self._nll([prompts[row] for row in spoken], whole), strict=True):
+            found[row] = Generated(tuple(said[row]), tuple((-nll).tolist()))
+        return found
+
+    @torch.inference_mode()
+    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+        step = _Step(self.model, self._read([prompt]), decoding, int(prompt[-1]), self.eos, self.forbidden, cached=True)
+        draws = torch.from_numpy(np.random.default_rng(seed).random(decoding.max_steps))
+        text = DecodeStream(skip_special_tokens=True)
+        for i in range(decoding.max_steps):
+            scores = step.log_probs()
+            chosen = scores.argmax(-1) if decoding.mode == "greedy" else _sample(scores, draws[i : i + 1], decoding)
+            if int(chosen) == self.eos:
+                return
+            step.append(chosen)
+            if piece := text.step(self.tokenizer, int(chosen)):
+                yield piece
+
+    def nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[TokenNll]:
+        return [TokenNll(float(row.sum()), len(row)) for row in self._nll(prompts, continuations)]
+
+    @torch.inference_mode()
+    def _nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Of each token of each continuation, in double precision."""
+        found: list[np.ndarray] = [np.empty(0)] * len(prompts)
+        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]) + len(continuations[row]))
+        for start in range(0, len(order), self.batch):
+            rows = order[start : start + self.batch]
+            target = [np.asarray(continuations[row]) for row in rows]
+            response = [np.append(prompts[row][-1], continuations[row][:-1]) for row in rows]
+            batch = {"response": pad(response, self.eos), "target": pad(target, IGNORE)}
+            _, nll = self.model.token_nll(batch, self._read([prompts[row] for row in rows]), 0.0)
+            ends = np.cumsum([len(row) for row in target])
+            for row, part in zip(rows, np.split(nll.double().numpy(), ends[:-1]), strict=True):
+                found[row] = part
+        return found
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> Cache:
+        """All but the last tokens, which start the replies."""
+        prefixes = [np.asarray(prompt[:-1], dtype=np.int64) for prompt in prompts]
+        return {"prefix": pad(prefixes, self.eos), "prefix_real": real(prefixes)}
