@@ -73,7 +73,8 @@ def serve() -> Iterator[Callable[..., Running]]:
 
     yield start
     for one, thread in running:
-        one.agent.going.set()
+        if isinstance(one.agent, FakeAgent):
+            one.agent.going.set()
         one.server.should_exit = True
         thread.join(10)
         assert not thread.is_alive()
