@@ -16,7 +16,7 @@ from attune.generate.neural import by_length
 from attune.generate.pretrained import PretrainedSystem
 from attune.generate.saying import Ask, Candidate
 from attune.generate.settings import Decoding
-from attune.generate.systems import Progress, needed, open_system, run_decoding
+from attune.generate.systems import Progress, needed, open_system, run_decoding, told
 from attune.models import SYSTEMS
 from attune.models.pretrained.conversations import Asked, ConversationCodec
 
@@ -37,10 +37,10 @@ class AttuneSystem(PretrainedSystem):
         codec.controls = self.controls
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        return _told(self.perceiver.perceive(contexts), progress)
+        return told(self.perceiver.perceive(contexts), progress)
 
     def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        return _told(self.perceiver.decide(contexts), progress)
+        return told(self.perceiver.decide(contexts), progress)
 
     # — a Speaker —
 
@@ -103,12 +103,6 @@ class AttuneSystem(PretrainedSystem):
     def _item(self, ask: Ask) -> Asked:
         earlier = self.controls.of([ask.context[:i] for i, turn in enumerate(ask.context) if turn.role == "listener"])
         return Asked(self.codec.prompt(ask.context, [*earlier, ask.control.checked()]), np.empty(0, np.int32))
-
-
-def _told(found: np.ndarray, progress: Progress | None) -> np.ndarray:
-    if progress:
-        progress(len(found))
-    return found
 
 
 def open_attune(path: Path, name: str) -> AttuneSystem:

@@ -71,11 +71,11 @@ def open_system(folder: str | Path) -> System:
             f"no run at '{folder}' (looked for {path / 'config.json'}); {known}{folder if known else ''}".rstrip("; ")
         )
     try:
-        kind = json.loads((path / "config.json").read_text()).get("model_type", "")
+        config = json.loads((path / "config.json").read_text())
+        name = config.get("model_type", "").removeprefix("attune-")
     except (OSError, ValueError) as error:
         raise DataError(f"{path / 'config.json'}: not a run's configuration ({error})") from None
-    name = kind.removeprefix("attune-")
-    return FAMILIES[SYSTEMS[name].family](path, name)
+    return FAMILIES[config.get("family") or SYSTEMS[name].family](path, name)
 
 
 # A model class names its family; a family knows how a run folder of such a model is opened.
@@ -87,6 +87,7 @@ FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
         "classifier": "attune.generate.labeller:open_labeller",
         "perceiver": "attune.generate.pretrained:open_pretrained",
         "attune": "attune.generate.attune:open_attune",
+        "light": "attune.generate.light:open_light",  # an export says so itself: no torch is asked
     },
 )
 
@@ -96,6 +97,13 @@ def needed(path: Path, *files: str) -> None:
     for file in files:
         if not (path / file).is_file():
             raise MissingError(f"the run at {path} lacks {file}; it may have been stopped before its first save")
+
+
+def told(found: np.ndarray, progress: Progress | None) -> np.ndarray:
+    """An answer about all contexts at once, with the progress that it was."""
+    if progress:
+        progress(len(found))
+    return found
 
 
 def run_decoding(path: Path) -> Decoding:

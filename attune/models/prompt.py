@@ -38,6 +38,15 @@ class Control(NamedTuple):
     concepts: tuple[str, ...] = ()
     """What is commonly known about the situation, most telling first."""
 
+    def shown(self, emotion: bool, label: bool, concepts: int) -> Control:
+        """What a system lets through: a label that was asked for always."""
+        return Control(
+            self.emotion if emotion else None,
+            self.label if label or self.asked else None,
+            self.asked,
+            self.concepts[:concepts],
+        )
+
     def checked(self) -> Control:
         """The same, or an error that names the nearest label."""
         if self.emotion is not None:

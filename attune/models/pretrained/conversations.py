@@ -95,13 +95,7 @@ class ConversationCodec:
 
     def shown(self, control: Control) -> Control:
         """What the configuration lets through of a control."""
-        config = self.config
-        return Control(
-            control.emotion if config.emotion else None,
-            control.label if config.label or control.asked else None,
-            control.asked,
-            control.concepts[: config.concepts],
-        )
+        return control.shown(self.config.emotion, self.config.label, self.config.concepts)
 
     def said(self, ids: Sequence[int]) -> tuple[str, str]:
         """A reply in normal form, and as a person sees it."""

@@ -8,8 +8,18 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from attune.errors import SettingsError
 from attune.models.pretrained.bases import NATIVE_CROSS
-from attune.models.pretrained.model import layers_of
+from attune.models.pretrained.model import freeze_below, layers_of
+
+
+def leave_to_learn(decoder: Any, frozen: int, rank: int) -> None:
+    """Freeze a decoder's lower layers; the others learn by their own weights, or with a `rank` by adapters."""
+    freeze_below(decoder, frozen)
+    if frozen == len(layers_of(decoder)):
+        raise SettingsError("decoder_frozen must leave a layer that can learn")
+    if rank:
+        add_lora(decoder, rank, frozen)
 
 
 def add_lora(decoder: Any, rank: int, first: int) -> None:

@@ -48,7 +48,8 @@ class PartsConfig(PreTrainedConfig):
     @property
     def d_model(self) -> int:
         """The width that the noam schedule asks for: that of the first base."""
-        return int((self.bases or {})[next(iter(self.roles))]["config"]["hidden_size"])
+        config = (self.bases or {})[next(iter(self.roles))]["config"]
+        return int(config.get("hidden_size") or config["n_embd"])
 
     def get_text_config(self, *_: Any, **__: Any) -> PreTrainedConfig:
         return self  # `encoder` and `decoder` are names here, not configurations

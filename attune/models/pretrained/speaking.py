@@ -26,8 +26,8 @@ class Speaks:
     own_cross = False
 
     def start(self, read: Cache) -> Cache:
-        """A fresh state over what was read: `prefix` and `prefix_real` [B, P], and the memory if there is one."""
-        return {"prefix": read["prefix"], "prefix_real": read["prefix_real"]}
+        """A fresh state over what was read: `prefix` and `prefix_real` [B, P], or what :meth:`read_ahead` left of them."""
+        return {name: value for name, value in read.items() if name.startswith(("prefix", "past."))}
 
     def decode(self, ids: Tensor, cache: Cache) -> Tensor:
         """Hidden states [B, T, d] of new positions; `cache` is extended."""
@@ -39,24 +39,48 @@ class Speaks:
 
     def token_nll(self, batch: Cache, read: Cache, smoothing: float) -> tuple[Tensor, Tensor]:
         """Summed training loss over the response's tokens and each token's NLL; logits are made for these alone."""
-        hidden = self._states(batch["response"], self.start(read), keep=False)
-        wanted = batch["target"] != IGNORE
+        return self.nll_of(self.states(batch["response"], self.start(read)), batch["target"], smoothing)
+
+    def nll_of(self, hidden: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """The same of states that are there already."""
+        wanted = target != IGNORE
         head = self.decoder.get_output_embeddings()
-        return smoothed_nll(hidden[wanted], head.weight, head.bias, batch["target"][wanted], smoothing)
+        return smoothed_nll(hidden[wanted], head.weight, head.bias, target[wanted], smoothing)
+
+    def read_ahead(self, ids: Tensor, real: Tensor) -> tuple[Tensor, Cache]:
+        """Read a prefix on its own: its states [B, P, d], and what `start` needs to go on behind it."""
+        past = DynamicCache()
+        out = self.decoder.base_model(
+            input_ids=ids,
+            attention_mask=causal_mask(real, ids.shape[1]),
+            position_ids=_positions(real, ids.shape[1]),
+            past_key_values=past,
+            use_cache=True,
+        )
+        read = {"past.seen": real}
+        for i, layer in enumerate(past.layers):
+            read[f"past.{i}.key"], read[f"past.{i}.value"] = layer.keys, layer.values
+        return out.last_hidden_state, read
+
+    def states(self, ids: Tensor, cache: Cache) -> Tensor:
+        """Hidden states [B, T, d] of a whole response."""
+        return self._states(ids, cache, keep=False)
 
     def _states(self, ids: Tensor, cache: Cache, keep: bool) -> Tensor:
         new = ids.shape[1]
         here = torch.ones_like(ids, dtype=torch.bool)
+        if "past.seen" in cache and "seen" not in cache:  # the prefix was read ahead
+            cache |= {name.removeprefix("past."): cache[name] for name in cache if name.startswith("past.")}
         if "seen" in cache:
-            real = torch.cat([cache["seen"], here], 1)
+            keep, real = True, torch.cat([cache["seen"], here], 1)
         else:  # the first call reads the prefix too
             ids, real = torch.cat([cache["prefix"], ids], 1), torch.cat([cache["prefix_real"], here], 1)
-        count, total = ids.shape[1], real.shape[1]
+        count = ids.shape[1]
         past = self._past(cache) if keep else None
         out = self.decoder.base_model(
             input_ids=ids,
             attention_mask=causal_mask(real, count),
-            position_ids=(real.cumsum(1) - 1).clamp_min(0)[:, total - count :],
+            position_ids=_positions(real, count),
             past_key_values=past,
             use_cache=keep,
             **self.memory_arguments(cache),
@@ -81,6 +105,11 @@ class Speaks:
         if self.own_cross:
             for i, layer in enumerate(past.cross_attention_cache.layers):
                 cache[f"{i}.cross_key"], cache[f"{i}.cross_value"] = layer.keys, layer.values
+
+
+def _positions(real: Tensor, count: int) -> Tensor:
+    """[B, count]: the places that the last tokens would have without the pads."""
+    return (real.cumsum(1) - 1).clamp_min(0)[:, real.shape[1] - count :]
 
 
 def causal_mask(real: Tensor, count: int) -> Tensor:
