@@ -101,6 +101,7 @@ class AttuneSystem(PretrainedSystem):
             yield text[len(told) :]
 
     def _item(self, ask: Ask) -> Asked:
+        self.controls.learn({ask.context: ask.control})  # when the conversation goes on, the same is read again
         earlier = self.controls.of([ask.context[:i] for i, turn in enumerate(ask.context) if turn.role == "listener"])
         return Asked(self.codec.prompt(ask.context, [*earlier, ask.control.checked()]), np.empty(0, np.int32))
 

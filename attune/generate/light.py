@@ -33,6 +33,7 @@ class LightSystem:
 
     capabilities = frozenset({"perceive", "decide", "reply", "nll", "say"})
     corpus, protocol, text_form = "empathetic_dialogues", "listener-turns", "raw"
+    concurrent = True  # threads may share it: what they ask for is decoded together
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class LightSystem:
 
     def candidates(self, asks: Sequence[Ask]) -> list[list[Candidate]]:
         """The candidates of each ask; all asks are decoded together."""
-        prompts = [self._prompt(ask.context, ask.control) for ask in asks]
+        prompts = [self._asked(ask) for ask in asks]
         rows = [(place, ask.seed + i) for place, ask in enumerate(asks) for i in range(ask.count)]
         said = self.engine.generate(
             [prompts[place] for place, _ in rows],
@@ -77,7 +78,7 @@ class LightSystem:
 
     def stream(self, ask: Ask) -> Iterator[str]:
         """Pieces of one reply as they are said. Closing the iterator stops the decoding."""
-        yield from self.engine.stream(self._prompt(ask.context, ask.control), ask.decoding or self.decoding, ask.seed)
+        yield from self.engine.stream(self._asked(ask), ask.decoding or self.decoding, ask.seed)
 
     def reply(
         self,
@@ -108,6 +109,11 @@ class LightSystem:
         if progress:
             progress(len(examples))
         return found
+
+    def _asked(self, ask: Ask) -> list[int]:
+        """The prompt of an ask. Its control is remembered: when the conversation goes on, the same is read again."""
+        self.controls.learn({ask.context: ask.control})
+        return self._prompt(ask.context, ask.control)
 
     def _prompt(self, context: Context, control: Control) -> list[int]:
         earlier = self.controls.of([context[:i] for i, turn in enumerate(context) if turn.role == "listener"])
