@@ -125,7 +125,12 @@ class Agent:
             decide = SystemDecides(system) if "decide" in offers else by_rule
         if labeller is None and "label" in offers:
             labeller = self.system
-        self.perceive, self.recall, self.decide, self.guarding = perceive, recall, decide, Guarding(guard)
+        self.perceive, self.recall, self.decide, self.guarding = (
+            perceive,
+            recall,
+            decide,
+            Guarding(guard, self.tone.name),
+        )
         self.reranker = Reranker(weights or Weights(), labeller=labeller, common=_common_phrases(system))
         alone: AbstractContextManager[Any] = threading.RLock()
         self._alone = nullcontext() if getattr(system, "concurrent", False) else alone
@@ -242,6 +247,7 @@ class Agent:
             with clock("guard"):
                 for exchange in exchanges:
                     exchange.heard = self.guarding.listen(exchange.turns)
+                    exchange.answer = self.guarding.answer(exchange.heard)
         if self.perceive is not None:
             with clock("perceive"), self._alone:
                 for exchange, felt in zip(exchanges, self.perceive([one.context for one in exchanges]), strict=True):

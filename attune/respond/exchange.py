@@ -23,14 +23,11 @@ class Exchange:
     asked: str | None
     """The intent that somebody asked for."""
     heard: Heard | None = None
+    answer: str | None = None
+    """What the guard says itself; then nothing is generated."""
     felt: Shares = field(default_factory=dict)
     concepts: list[EmotionalConcept] = field(default_factory=list)
     decision: Decision = UNDECIDED
-
-    @property
-    def answer(self) -> str | None:
-        """What the guard says itself; then nothing is generated."""
-        return self.heard.answer if self.heard is not None else None
 
     def ask(self, count: int, tone: Tone) -> Ask:
         """What a speaker is asked for."""

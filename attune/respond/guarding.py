@@ -19,6 +19,8 @@ class Heard(Protocol):
     def why(self) -> str: ...
     @property
     def answer(self) -> str | None: ...
+    @property
+    def machine_asked(self) -> bool: ...
 
 
 class Checked(Protocol):
@@ -49,11 +51,20 @@ class Chosen(NamedTuple):
 class Guarding:
     """A guard at work; without one everything passes."""
 
-    def __init__(self, guard: Guards | None) -> None:
-        self.guard = guard
+    def __init__(self, guard: Guards | None, name: str = "") -> None:
+        self.guard, self.name = guard, name
 
     def listen(self, turns: Context) -> Heard | None:
         return None if self.guard is None else self.guard.listen(turns)
+
+    def answer(self, heard: Heard | None) -> str | None:
+        """What is said instead of anything generated: the guard's own answer, or the truth about what is talking."""
+        if heard is None:
+            return None
+        if heard.answer is None and heard.machine_asked:
+            who = f"I am {self.name}, a program and not a person." if self.name else "I am a program, not a person."
+            return f"{who} I try to understand how you feel, and I can be wrong. What is on your mind?"
+        return heard.answer
 
     def choose(self, turns: Context, heard: Heard | None, ranked: Sequence[Ranked], seed: int) -> Chosen:
         """The first candidate that the guard lets through, or its own reply."""

@@ -121,6 +121,8 @@ class FakeGuard:
         self.heard.append(turns)
         if "kill myself" in turns[-1].text:
             return Heard("self-harm", "they say that they want to die", "I am glad you told me. Please call for help.")
+        if "a machine?" in turns[-1].text:
+            return Heard(None, "they ask whether this is a machine", None, machine_asked=True)
         return Heard(None, "", None)
 
     def check(self, reply: str, turns: Context) -> Checked:

@@ -168,6 +168,14 @@ def test_what_the_guard_answers_is_not_generated() -> None:
     assert "".join(fake_agent(system).reply(["I want to kill myself."], stream=True)) == reply.text
 
 
+def test_it_says_that_it_is_a_machine_when_it_is_asked() -> None:
+    system = FakeSystem()
+    reply = fake_agent(system, tone=Tone("Robin")).reply(["Are you a machine?"])
+    assert reply.text.startswith("I am Robin, a program and not a person.")
+    assert reply.guard == {"risk": None, "why": "they ask whether this is a machine", "action": "answered"}
+    assert system.asks == []
+
+
 def test_a_refused_candidate_gives_way_to_the_next_and_says_why() -> None:
     system = FakeSystem(replies=["You are stupid about your dog.", "I see."])
     reply = fake_agent(system, count=2).reply(SAD, seed=0)
