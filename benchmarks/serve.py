@@ -17,10 +17,12 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import IO
 
 import httpx
 
@@ -114,29 +116,30 @@ def resident(url: str) -> float:
 
 @contextmanager
 def server(system: str) -> Iterator[str]:
-    """A server of this machine, in a process of its own; its log is thrown away."""
+    """A server of this machine, in a process of its own."""
     command = [sys.executable, "-m", "attune.cli.main", "serve", "--port", "0", "--system", system]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        heard = ""
-        while not (found := re.search(r" at (http://\S+)", heard)):
-            line = process.stderr.readline()
-            if not line:
-                raise SystemExit(f"the server did not start: {heard}")
-            heard += line
-        while True:
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stderr=log)
+        try:
+            yield waited_for(process, log)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def waited_for(process: subprocess.Popen[bytes], log: IO[str]) -> str:
+    """The address of a server, once it answers."""
+    while process.poll() is None:
+        log.seek(0)
+        if found := re.search(r" at (http://\S+)", log.read()):
             try:
                 httpx.get(f"{found[1]}/health", timeout=5).raise_for_status()
-                break
+                return found[1]
             except httpx.HTTPError:
-                time.sleep(0.2)
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait(60)
-        drain.wait(10)
+                pass
+        time.sleep(0.2)
+    log.seek(0)
+    raise SystemExit(f"the server did not start: {log.read().strip()}")
 
 
 def measure(url: str, clients: int, seconds: float, requests: int) -> dict[str, object]:
