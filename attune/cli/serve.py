@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from attune.errors import SettingsError
 from attune.files import atomic_write
@@ -54,12 +55,14 @@ def main(
     queue: Annotated[int, typer.Option(help="Requests under way or waiting; one more gets 429.")] = 64,
     streams: Annotated[int, typer.Option(help="Replies streamed at the same time; others wait.")] = 4,
     deadline: Annotated[float, typer.Option(help="Seconds after which a request is dropped.")] = 60,
+    country: Annotated[str | None, typer.Option(help="Where help is to be found if it is needed, as in: GB")] = None,
     log_text: Annotated[bool, typer.Option("--log-text", help="Log what people wrote and what was answered.")] = False,
 ) -> None:
     """Serve the HTTP API (compatible with OpenAI's client libraries) and the web chat."""
     if context.invoked_subcommand:
         return
     from attune.respond.agent import load
+    from attune.respond.preparing import prepare
     from attune.serve.app import create_app
     from attune.serve.run import address_of, bound, load_agents, run
     from attune.serve.settings import ServeSettings
@@ -78,7 +81,10 @@ def main(
     listening = bound(host, port)
     known = KeyFile(keys).checked() if keys else None
     kept = Store(store) if store else None
-    agents = load_agents(system or ["default"], load)
+    systems = system or ["default"]
+    for name in systems:
+        prepare(name, Console(stderr=True))
+    agents = load_agents(systems, lambda name: load(name, country=country))
     typer.echo(f"Attune ({', '.join(agents)}) at {address_of(listening)}  API: /docs  stop: Ctrl-C", err=True)
     if known is None and host not in ("127.0.0.1", "localhost", "::1"):
         typer.echo("Anybody who reaches this address can talk with it: there are no --keys.", err=True)

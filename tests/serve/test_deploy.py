@@ -86,6 +86,14 @@ def test_the_image_brings_the_core_and_the_serve_extra_without_torch() -> None:
     assert known & {"torch", "transformers", "scipy", "scikit-learn", "matplotlib"} == set()
 
 
+def test_the_package_brings_every_file_of_the_page_and_the_templates() -> None:
+    setup = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    brought = {path for pattern in setup["package-data"]["attune"] for path in (TREE / "attune").glob(pattern)}
+    for folder in ("web", "serve"):
+        files = (path for path in (TREE / "attune" / folder).rglob("*") if path.is_file())
+        assert {path for path in files if path.suffix not in (".py", ".pyc")} - brought == set()
+
+
 def test_two_replicas_share_a_database_behind_a_balancer() -> None:
     services = COMPOSE["services"]
     assert SERVICE["deploy"]["replicas"] == 2
