@@ -18,10 +18,10 @@ from attune.emotion.taxonomy import LABELS
 from attune.errors import AttuneError, DataError, SettingsError, did_you_mean
 from attune.generate.reranking import CommonPhrases, Labelling, Ranked, Reranker, Weights
 from attune.generate.saying import EVEN, Speaker, Tone
-from attune.generate.systems import System, open_system
+from attune.generate.systems import System
 from attune.respond.exchange import Exchange
 from attune.respond.guarding import Chosen, Guarding, Guards, report
-from attune.respond.opening import folder_of, licence_of
+from attune.respond.opening import licence_of, open_named
 from attune.respond.replies import Analysis, Clock, Reply
 from attune.respond.stages import (
     Decide,
@@ -61,13 +61,15 @@ def load(
 ) -> Agent:
     """The default system, the one in a run folder, or a registered one that was trained here, ready to talk.
 
+    "remote" is the default system with the voice of the server at `ATTUNE_ENGINE_URL`; if that is set, so is "default".
+
     A stage is "auto" (what the system offers), an object of the shape in :mod:`attune.respond.stages`, or None: off.
     `guard` may be False, or one of your own; `country` is where help is to be found ("DE"). `count` candidates are
     ranked by `weights`, with a `labeller` also by the label they reach. `window`: bytes of a
     conversation that are read; what is older than that, but for its opening, is left out.
     """
     (tone or EVEN).checked()
-    opened = open_system(folder_of(system))
+    opened = open_named(system)
     if isinstance(guard, bool):
         watching = _guard(country) if guard else None
     else:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from attune.errors import MissingError
 from attune.files import default_system
+from attune.generate.engines import ENGINES
+from attune.generate.systems import System, open_system
 from attune.models import SYSTEMS
 from attune.parts import PARTS, Part, state
 
+REMOTE = "remote"  # the default system perceives and decides, and a server says the replies
 RUNS = Path("runs")  # where `attune train` leaves its folders
 RECALLED_WITH = ("minilm", "vad-warriner", "wordvectors")  # the parts behind CKECE
+
+
+def open_named(system: str | Path) -> System:
+    """The system of a name or folder. With `ATTUNE_ENGINE_URL`, the default one speaks through that server, as `remote` does."""
+    opened = open_system(folder_of(system))
+    if str(system) == REMOTE or (str(system) == "default" and os.environ.get("ATTUNE_ENGINE_URL")):
+        speaking: System = ENGINES[REMOTE].from_environment(opened)
+        return speaking
+    return opened
 
 
 def folder_of(system: str | Path) -> Path:
@@ -22,7 +35,7 @@ def folder_of(system: str | Path) -> Path:
     Of several runs of one name (`runs/kemp`, `runs/kemp-default`, …) the first of these two is taken, else the newest.
     """
     name = str(system)
-    path = default_system() if name == "default" else Path(name).expanduser()
+    path = default_system() if name in ("default", REMOTE) else Path(name).expanduser()
     if (path / "config.json").is_file():
         return path
     if name in SYSTEMS:

@@ -315,6 +315,26 @@ def test_a_run_folder_is_opened_by_its_path_and_by_the_systems_name(
         attune.load("kemp")
 
 
+def test_a_server_speaks_for_the_default_system_when_its_address_is_set(
+    dialogues: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = small_system("emoprepend", dialogues)
+    system.model.save_pretrained(tmp_path)
+    system.codec.save(tmp_path)
+    monkeypatch.setenv("ATTUNE_SYSTEM", str(tmp_path))
+    monkeypatch.delenv("ATTUNE_ENGINE_URL", raising=False)
+    assert attune.load(recall=None).name == "emoprepend"
+    with pytest.raises(AttuneError, match="ATTUNE_ENGINE_URL"):
+        attune.load("remote", recall=None)
+    monkeypatch.setenv("ATTUNE_ENGINE_URL", "http://127.0.0.1:9/v1")
+    for name in ("default", "remote"):
+        with attune.load(name, recall=None) as agent:
+            assert agent.name.startswith("remote:")
+            assert agent.analyze(SAD).emotion in EMOTIONS
+            assert agent.speaker is not None
+    assert attune.load(tmp_path, recall=None).name == "emoprepend"
+
+
 @pytest.mark.skipif(not (default_system() / "model.safetensors").is_file(), reason="needs the default system's weights")
 def test_the_default_system_answers() -> None:
     reply = attune.load(recall=None).reply(["My dog died last night."])
