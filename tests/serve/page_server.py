@@ -20,7 +20,7 @@ LICENCE = "CC BY-NC 4.0"
 PIECES = ["Oh no, I am so sorry. ", "A house can feel so empty without an old friend. ", "How long did you have her?"]
 CARE = (
     "I am really glad you told me. You do not have to carry this alone.\n"
-    "You can talk to somebody right now: https://findahelpline.com lists free lines in your country."
+    "You can call 116 123 right now, at any hour. https://findahelpline.com lists free lines in your country."
 )
 CONCEPTS = [
     {"head": "dog", "relation": "IsA", "tail": "friend", "score": 1.92},

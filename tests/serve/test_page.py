@@ -261,9 +261,17 @@ class TestHearing:
         page = open_page()
         say(page, "I do not want to be here any more.")
         assert CARE.split("\n")[0] in page.inner_text(".message.care .bubble")
-        assert page.get_attribute(".message.care a", "href") == "https://findahelpline.com"
-        assert page.get_attribute(".message.care a", "rel") == "noopener noreferrer"
+        number, address = page.locator(".message.care a").all()
+        assert number.get_attribute("href") == "tel:116123"
+        assert address.get_attribute("href") == "https://findahelpline.com"
+        assert address.get_attribute("rel") == "noopener noreferrer"
+        assert page.get_by_role("button", name="Another reply").count() == 0
         assert "not generated" in page.inner_text(".message.care .note")
+        page.get_by_role("button", name="Why this reply").click()
+        assert "not wanting to live" in page.inner_text("#why .care")
+        assert (
+            page.locator("#why .graph, #why .concepts").count() == 0
+        )  # nobody at risk is shown what "die" brings to mind
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import { ribbon } from "./wheel.js";
 import { colour } from "./words.js";
 
 const SLOW = 8000; // milliseconds after which waiting is spoken of again
-const LINK = /(https:\/\/[^\s<>"')]+[^\s<>"').,;:])/;
+const LINK = /(https:\/\/[^\s<>"')]+[^\s<>"').,;:]|(?<=\b(?:call|dial|phone|ring)(?: or text)? )\+?\d[\d -]*\d)/i;
 
 /** What the person said, with a ribbon of what was heard in it. */
 export class PersonBubble {
@@ -67,7 +67,7 @@ export class ReplyBubble {
   #actions() {
     const { why, again, keep, messages } = this.doings;
     const said = new Feedback(this.turn, { keep, messages });
-    this.again = node("button", { type: "button", class: "quiet again", title: "Weighs several replies before it speaks", on: { click: again } }, icon("again"), node("span", {}, "Another reply"));
+    const other = node("button", { type: "button", class: "quiet short again", title: "Weighs several replies before it speaks", on: { click: again } }, icon("again"), node("span", {}, "Another reply"));
     const row = node(
       "div",
       { class: "actions", role: "group", "aria-label": "About this reply" },
@@ -75,7 +75,7 @@ export class ReplyBubble {
       said.up,
       said.down,
       said.open,
-      this.again,
+      this.turn.reply?.guard?.action === "answered" ? null : other, // what was written beforehand stays
     );
     return node("div", { class: "about-reply" }, row, said.form, said.state);
   }
@@ -89,9 +89,11 @@ function bubble(text) {
   return node("div", { class: "bubble", dir: "auto" }, text);
 }
 
-/** A careful message with the addresses in it as links; they open apart, and only when asked to. */
+/** A careful message with its addresses and numbers as links; they open apart, and only when asked to. */
 function linked(text) {
-  return text
-    .split(LINK)
-    .map((part, i) => (i % 2 ? node("a", { href: part, target: "_blank", rel: "noopener noreferrer" }, part.replace("https://", "")) : part));
+  return text.split(LINK).map((part, i) => {
+    if (i % 2 === 0) return part;
+    if (!part.startsWith("https:")) return node("a", { href: `tel:${part.replace(/[ -]/g, "")}` }, part);
+    return node("a", { href: part, target: "_blank", rel: "noopener noreferrer" }, part.replace("https://", ""));
+  });
 }

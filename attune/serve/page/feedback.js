@@ -34,7 +34,7 @@ export class Feedback {
     this.down = this.#thumb("down", "This did not help");
     this.open = node(
       "button",
-      { type: "button", class: "quiet", "aria-expanded": "false", on: { click: () => this.#toggle(this.form.hidden) } },
+      { type: "button", class: "quiet short", title: "I would have said …", "aria-expanded": "false", on: { click: () => this.#toggle(this.form.hidden) } },
       icon("pen"),
       node("span", {}, "I would have said …"),
     );

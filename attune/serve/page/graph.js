@@ -205,7 +205,7 @@ function drawnConcept(concept) {
     shape("circle", { cx: concept.x, cy: concept.y, r: concept.r + 4, class: "halo" }),
     shape("circle", { cx: concept.x, cy: concept.y, r: concept.r }),
     shape("text", { x, y: concept.y + 1 }, concept.label),
-    shape("text", { x, y: concept.y + 12.5, class: "relation" }, concept.small),
+    shape("text", { x, y: concept.y + 13.5, class: "relation" }, concept.small),
   );
 }
 

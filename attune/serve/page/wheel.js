@@ -55,7 +55,7 @@ export class Wheel {
   show(emotions) {
     const order = ranked(emotions);
     const most = order[0]?.[1] || 1;
-    const top = new Set(order.slice(0, 3).map(([emotion]) => emotion));
+    const top = new Set(strongest(emotions).map(([emotion]) => emotion));
     for (const [emotion, petal] of this.petals) {
       const share = emotions?.[emotion] ?? 0;
       const length = order.length ? this.least + (1 - this.least) * Math.sqrt(share / most) : REST;
@@ -77,11 +77,17 @@ export function ribbon(emotions) {
     return shape("rect", { ...box, style: { "--tint": colour(emotion) } });
   });
   const drawn = shape("svg", { viewBox: "0 0 127 16", width: 127, height: 16, class: "bars", "aria-hidden": "true" }, ...bars);
-  const words = ranked(emotions)
-    .slice(0, 3)
-    .filter(([, share], i) => i === 0 || share >= 0.05)
-    .map(([emotion, share]) => node("span", { class: "felt" }, node("b", {}, emotion), ` ${percent(share)}`));
+  const words = strongest(emotions).map(([emotion, share]) =>
+    node("span", { class: "felt" }, node("b", {}, emotion), ` ${percent(share)}`),
+  );
   return node("p", { class: "ribbon" }, drawn, node("span", { class: "unseen" }, "Attune hears: "), ...words);
+}
+
+/** The few emotions that are worth a word. */
+function strongest(emotions) {
+  return ranked(emotions)
+    .slice(0, 3)
+    .filter(([, share], i) => i === 0 || share >= 0.05);
 }
 
 /** The strongest emotions as a list with bars. */

@@ -16,14 +16,17 @@ export function openWhy(turn, heardBefore) {
   const drawer = find("why");
   const said = turn.reply ?? {};
   const found = heardBefore ?? {};
-  const concepts = said.concepts?.length ? said.concepts : (found.concepts ?? []);
-  find("why-body").replaceChildren(
-    node("blockquote", { dir: "auto" }, turn.content),
-    ...[guarded(said), heard(said.emotions ?? found.emotions), decided(said, found), recalled(concepts)].filter(Boolean),
-  );
-  drawer.showModal();
-  find("why-body").scrollTop = 0;
-  find("why-body").append(...[graph(found.graph), considered(said, turn.content), took(said)].filter(Boolean));
+  const body = find("why-body");
+  drawer.showModal(); // the graph is drawn as wide as the drawer is
+  body.replaceChildren(node("blockquote", { dir: "auto" }, turn.content));
+  const parts = [guarded(said), heard(said.emotions ?? found.emotions)];
+  if (said.guard?.action !== "answered") {
+    // a message written beforehand has no other reasons, and a person at risk is spared what comes to a machine's mind
+    const concepts = said.concepts?.length ? said.concepts : (found.concepts ?? []);
+    parts.push(decided(said, found), recalled(concepts), graph(found.graph), considered(said, turn.content));
+  }
+  body.append(...[...parts, took(said)].filter(Boolean));
+  body.scrollTop = 0;
 }
 
 function part(title, ...content) {
@@ -37,7 +40,7 @@ function guarded({ guard }) {
     replaced: "What was generated was not fit to be said, so another reply took its place.",
     removed: "A part of what was generated was not fit to be said, so it was left out.",
   };
-  const lines = [done[guard.action], guard.why && `Why: ${guard.why}`].filter(Boolean);
+  const lines = [done[guard.action], guard.why && begun(guard.why)].filter(Boolean);
   const found = node("section", { class: "care" }, node("h3", {}, "With care"));
   found.append(...lines.map((line) => node("p", {}, line)));
   return found;
@@ -53,7 +56,7 @@ function heard(emotions) {
 }
 
 function decided({ intent, intent_why: why }, { intents }) {
-  if (!intent) return part("What it decided", node("p", { class: "none" }, "This system answers without choosing an intent first."));
+  if (!intent) return part("What it decided", node("p", { class: "none" }, why ? begun(why) : "This system answers without choosing an intent first."));
   const others = Object.entries(intents ?? {})
     .filter(([name, share]) => name !== intent && share >= 0.03)
     .sort((one, other) => other[1] - one[1])
@@ -62,11 +65,17 @@ function decided({ intent, intent_why: why }, { intents }) {
   return part(
     "What it decided",
     node("p", {}, node("b", { class: "chip" }, intent), meant),
-    why ? node("p", {}, why) : null,
+    why ? node("p", {}, begun(why)) : null,
     others.length
       ? node("p", { class: "small" }, `Also likely: ${others.map(([name, share]) => `${name} ${Math.round(share * 100)} %`).join(", ")}.`)
       : null,
   );
+}
+
+/** Words of the server as a sentence. */
+function begun(said) {
+  const text = said[0].toUpperCase() + said.slice(1);
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 function recalled(concepts) {
