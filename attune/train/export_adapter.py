@@ -37,8 +37,7 @@ def write_adapter(
     """
     import gguf
 
-    if kind not in KINDS:
-        raise SettingsError(did_you_mean(kind, KINDS, "kind of adapter"))
+    checked(kind)
     if decoder.get("model_type") != "llama":
         raise SettingsError(
             f"a GGUF adapter can be written for a decoder of the Llama type, not for a {decoder.get('model_type')}"
@@ -69,6 +68,14 @@ def write_adapter(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def checked(kind: str) -> Kind:
+    """The kind of this name, or an error that names the nearest."""
+    for known in KINDS:
+        if known == kind:
+            return known
+    raise SettingsError(did_you_mean(kind, KINDS, "kind of adapter"))
 
 
 def interleaved(rows: NDArray[Any], heads: int) -> NDArray[Any]:

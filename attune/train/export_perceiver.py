@@ -1,7 +1,7 @@
 """An encoder of MiniLM's shape with linear heads as one ONNX file. Weights are stored in 8 bits, arithmetic stays in 32.
 
 The graph is that of the sentence encoder (:mod:`attune.knowledge.encoder_graph`), with the embeddings put before it and the heads
-behind it. A matrix is kept as whole numbers with a scale for each row; onnxruntime multiplies them out once, when it opens the
+behind it. A matrix is kept as whole numbers with a scale for each 32 of them; onnxruntime multiplies them out once, when it opens the
 file, so a reading costs what it would in single precision and is the same on every processor.
 """
 
@@ -18,6 +18,7 @@ from attune.errors import DataError, SettingsError, did_you_mean
 
 Array = NDArray[Any]
 Pooling = Literal["cls", "mean"]
+BLOCK = 32  # numbers with one scale
 POOLINGS: tuple[Pooling, ...] = ("cls", "mean")
 
 _WORDS, _PLACES, _KINDS = (f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type"))
@@ -107,32 +108,36 @@ class _Part:
         from onnx import numpy_helper
 
         kind = np.float32 if value.dtype.kind == "f" else value.dtype
-        self.initialisers.append(numpy_helper.from_array(np.ascontiguousarray(value, dtype=kind), name))
+        self.initialisers.append(numpy_helper.from_array(np.asarray(value, dtype=kind, order="C"), name))
         return name
 
     def matrix(self, name: str, value: Array) -> None:
         """A matrix in 8 bits, under its name once it is multiplied out."""
         whole, scale = in_8_bits(value)
         plain = self.node("Cast", self.value(f"{name}:8", whole), to=1)
-        self.node("Mul", plain, self.value(f"{name}:scale", scale), output=name)
+        blocks = self.node("Mul", plain, self.value(f"{name}:scale", scale))
+        self.node("Reshape", blocks, self.value(f"{name}:shape", np.array(value.shape)), output=name)
 
     def embed(self, words: Array, places: Array) -> None:
         """`ids` to `tokens`: the rows of the words and of their places. The table of the words stays in 8 bits."""
         whole, scale = in_8_bits(words)
         rows = self.node("Cast", self.node("Gather", self.value("words:8", whole), "ids"), to=1)
         rows = self.node("Mul", rows, self.node("Gather", self.value("words:scale", scale), "ids"))
+        rows = self.node("Reshape", rows, self.value("words:shape", np.array([0, 0, -1])))  # [texts, tokens, d]
         zero, one, two = (self.value(f"place:{i}", np.array([i])) for i in range(3))
         length = self.node("Slice", self.node("Shape", "ids"), one, two)
         self.node("Add", rows, self.node("Slice", self.value("places", places), zero, length), output="tokens")
 
 
 def in_8_bits(value: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers from -127 to 127 and the scale of each row.
+    """A matrix as whole numbers from -127 to 127 in blocks of its rows, and the scale of each block.
 
     >>> whole, scale = in_8_bits(np.array([[1.0, -2.0], [0.0, 0.0]]))
     >>> whole.tolist(), (whole * scale).round(2).tolist()
-    ([[64, -127], [0, 0]], [[1.01, -2.0], [0.0, 0.0]])
+    ([[[64, -127]], [[0, 0]]], [[[1.01, -2.0]], [[0.0, 0.0]]])
     """
-    scale = np.abs(value).max(axis=1, keepdims=True).astype(np.float32) / 127
-    whole = np.rint(value / np.where(scale == 0, 1, scale)).astype(np.int8)
+    rows, columns = value.shape
+    blocks = value.reshape(rows, -1, BLOCK if columns % BLOCK == 0 else columns)
+    scale = np.abs(blocks).max(axis=2, keepdims=True).astype(np.float32) / 127
+    whole = np.rint(blocks / np.where(scale == 0, 1, scale)).astype(np.int8)
     return whole, scale

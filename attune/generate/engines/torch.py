@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from attune.generate.decoding import Cache, _sample, _Step, decode
+from attune.generate.decoding import Cache, decode, stream
 from attune.generate.engines.base import Generated
 from attune.generate.settings import Decoding
 from attune.generate.systems import TokenNll
@@ -76,18 +76,11 @@ class TorchEngine:
             found[row] = Generated(tuple(said[row]), tuple((-nll).tolist()))
         return found
 
-    @torch.inference_mode()
     def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
-        step = _Step(self.model, self._read([prompt]), decoding, int(prompt[-1]), self.eos, self.forbidden, cached=True)
-        draws = torch.from_numpy(np.random.default_rng(seed).random(decoding.max_steps))
         text = DecodeStream(skip_special_tokens=True)
-        for i in range(decoding.max_steps):
-            scores = step.log_probs()
-            chosen = scores.argmax(-1) if decoding.mode == "greedy" else _sample(scores, draws[i : i + 1], decoding)
-            if int(chosen) == self.eos:
-                return
-            step.append(chosen)
-            if piece := text.step(self.tokenizer, int(chosen)):
+        settings = {"bos": int(prompt[-1]), "eos": self.eos, "forbidden": self.forbidden, "seed": seed}
+        for token in stream(self.model, self._read([prompt]), decoding, **settings):
+            if piece := text.step(self.tokenizer, token):
                 yield piece
 
     def nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[TokenNll]:
