@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
-from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SAID = ("My interview is tomorrow and I am nervous.", "A teaching job. I prepared for two weeks.")
 
 
 def main(url: str) -> None:
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         light = _talk(browser, url, 1280, 800, "light")
@@ -46,6 +46,8 @@ def _talk(browser: Any, url: str, width: int, height: int, theme: str) -> Any:
 
 def _save(screenshot: bytes, name: str) -> None:
     """Keep a picture in 256 colours, of which the few strong ones of the page get their share."""
+    from PIL import Image
+
     picture = Image.open(io.BytesIO(screenshot)).convert("RGB")
     pixels = np.asarray(picture).reshape(-1, 3)
     strong = pixels[np.ptp(pixels.astype(int), axis=1) > 60]
