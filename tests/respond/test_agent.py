@@ -16,11 +16,12 @@ from attune.errors import AttuneError, DataError, SettingsError
 from attune.files import default_system
 from attune.generate.reranking import CommonPhrases
 from attune.generate.saying import Tone
+from attune.models import SYSTEMS
 from attune.respond.agent import COMMON, Agent
 from attune.respond.replies import STAGES
 from attune.respond.stages import SystemPerceives
 from tests.respond.fakes import FakeGuard, FakeSystem, decide_nothing, fake_agent
-from tests.systems import small_system
+from tests.systems import SILENT, small_system
 
 SAD = ["I am sad about my dog."]
 
@@ -153,6 +154,21 @@ def test_a_system_offers_what_it_can(dialogues: list[Dialogue]) -> None:
     assert sum(real.emotions.values()) == pytest.approx(1, abs=1e-4)
     blind = Agent(small_system("transformer", dialogues), recall=None).reply(["My old dog died on Monday."])
     assert (blind.emotion, blind.emotions) == (None, {})
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if SYSTEMS[name].family not in SILENT])
+def test_every_registered_system_that_replies_can_be_talked_with(name: str, dialogues: list[Dialogue]) -> None:
+    system = small_system(name, dialogues)
+    agent = fake_agent(system, count=2)
+    turns = ["My old dog died on Monday."]
+    for _ in range(2):
+        reply = agent.reply(turns, seed=3)
+        assert reply.text
+        assert bool(reply.emotions) == ("perceive" in system.capabilities)
+        assert (reply.intent in LABELS) == ("say" in system.capabilities)
+        stream = agent.reply(turns, seed=3, stream=True)
+        assert "".join(stream) == stream.reply.text != ""
+        turns += [reply.text, "Yes, it was so."]
 
 
 # ----------------------------------------------------------------------------------------------------------- guard
