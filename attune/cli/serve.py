@@ -51,7 +51,7 @@ def main(
         list[str] | None, typer.Option(help="Another origin whose pages may call (may be repeated).")
     ] = None,
     max_batch: Annotated[int, typer.Option(help="Replies worked out together, at most.")] = 16,
-    max_wait: Annotated[float, typer.Option(help="Milliseconds that a batch waits for company.")] = 20,
+    max_wait: Annotated[float, typer.Option(help="Milliseconds that a batch waits for company, under load.")] = 50,
     queue: Annotated[int, typer.Option(help="Requests under way or waiting; one more gets 429.")] = 64,
     streams: Annotated[int, typer.Option(help="Replies streamed at the same time; others wait.")] = 4,
     deadline: Annotated[float, typer.Option(help="Seconds after which a request is dropped.")] = 60,

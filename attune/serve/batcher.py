@@ -56,9 +56,10 @@ class Given:
 
 
 class Batcher:
-    """Collects what is asked while a batch is worked out, and for `max_wait` seconds from the first, up to `max_batch`.
+    """Collects what is asked while a batch is worked out, and for `max_wait` seconds after that, up to `max_batch`.
 
-    A future that is cancelled before its turn (nobody waits for it any more) is passed over.
+    Whoever talks alone is not made to wait: a batch waits for company only if the one before it had some. A future that is
+    cancelled before its turn (nobody wants it any more) is passed over.
     """
 
     def __init__(self, agent: Talker, max_batch: int, max_wait: float, observe: Callable[[int], None]) -> None:
@@ -89,8 +90,10 @@ class Batcher:
                 self._answer(wanted)
 
     def _batches(self) -> Iterator[list[tuple[Asked, Future[Given]]]]:
+        batch: list[tuple[Asked, Future[Given]]] = []
         while (first := self._waiting.get()) is not None:
-            batch, until = [first], time.monotonic() + self.max_wait
+            patience = self.max_wait if len(batch) > 1 else 0.0
+            batch, until = [first], time.monotonic() + patience
             while len(batch) < self.max_batch:
                 try:
                     further = self._waiting.get(timeout=max(0.0, until - time.monotonic()))

@@ -13,8 +13,8 @@ class ServeSettings:
 
     max_batch: int = 16
     """Replies that are worked out together, at most."""
-    max_wait: float = 0.02
-    """Seconds that a batch waits for company."""
+    max_wait: float = 0.05
+    """Seconds that a batch waits for company, if the one before it had some."""
     queue: int = 64
     """Requests under way or waiting; one more is answered with 429."""
     streams: int = 4

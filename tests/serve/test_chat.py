@@ -104,24 +104,30 @@ def test_seeds_of_any_sign_and_size_reach_the_agent_as_it_takes_them(server: Run
     assert server.chat(seed=2**63).status_code == 422
 
 
-def test_requests_at_the_same_time_are_answered_in_one_pass(serve) -> None:
-    agent = FakeAgent(latency=0.05)
-    server = serve(agent, ServeSettings(max_wait=0.3, max_batch=8))
-    with ThreadPoolExecutor(8) as threads:
-        texts = list(
-            threads.map(lambda i: server.chat(f"I am {i}.").json()["choices"][0]["message"]["content"], range(8))
-        )
+def together(server: Running, texts: list[str]) -> list[httpx.Response]:
+    """Ask one that is held, and all the others while it is; so these are waiting together."""
+    server.agent.going.clear()
+    with ThreadPoolExecutor(len(texts) + 1) as threads:
+        held = threads.submit(server.chat, "held")
+        until(lambda: server.agent.batches != [])
+        answers = [threads.submit(server.chat, text) for text in texts]
+        until(lambda: server.app.state.serving.door.inside == len(texts) + 1)
+        server.agent.going.set()
+        assert held.result().status_code == 200
+        return [answer.result() for answer in answers]
+
+
+def test_requests_at_the_same_time_are_answered_in_one_pass(server: Running) -> None:
+    answers = together(server, [f"I am {i}." for i in range(8)])
+    texts = [answer.json()["choices"][0]["message"]["content"] for answer in answers]
     assert texts == [f"I heard: I am {i}." for i in range(8)]
-    assert sum(agent.batches) == 8
-    assert max(agent.batches) >= 4
-    assert server.metric("attune_batch_size_sum") == 8
+    assert server.agent.batches == [1, 8]
+    assert server.metric("attune_batch_size_sum") == 9
 
 
-def test_one_that_cannot_be_answered_does_not_take_the_others_with_it(serve) -> None:
-    server = serve(FakeAgent(), ServeSettings(max_wait=0.3))
-    texts = ["fine", "unanswerable", "broken", "well"]
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(server.chat, texts))
+def test_one_that_cannot_be_answered_does_not_take_the_others_with_it(server: Running) -> None:
+    answers = together(server, ["fine", "unanswerable", "broken", "well"])
+    assert server.agent.batches[:2] == [1, 4]
     assert [answer.status_code for answer in answers] == [200, 422, 500, 200]
     assert answers[1].json()["error"]["message"] == "this cannot be answered"
     assert "secret" not in answers[2].text
