@@ -56,8 +56,9 @@ def _pretrained(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Pretr
     """On tiny random parts; what it knows about a context is made up here, and of different lengths."""
     kind = SYSTEMS[name]
     KNOWLEDGE.register("toy")(toy_knowledge)
-    chosen = {"encoder": "roberta", "decoder": "gpt2", "knowledge": "toy", "knowledge_tokens": 24, **model}
-    for role in ("encoder", "decoder"):
+    usual = {"encoder": "roberta", "decoder": "gpt2", "knowledge": "toy", "knowledge_tokens": 24}
+    chosen = {key: value for key, value in usual.items() if hasattr(kind.config_class, key)} | model
+    for role in {"encoder", "decoder"} & chosen.keys():
         chosen[role] = chosen[role] and part(chosen[role])
     network, codec = kind.fresh(kind.config_class(**chosen))
     with torch.no_grad():
@@ -113,6 +114,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
     ("roberta-gpt2", {"encoder": "bert", "decoder": "llama", "pooling": "mean"}),
     ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "knowledge": "none"}),
+    ("kemp-lm", {"decoder": "llama", "decoder_frozen": 1, "lora_rank": 2}),
+    ("kemp-lm", {"decoder": "llama", "graph": False}),
     ("attune", {"emotion": False, "concepts": 0}),
     ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
     ("mime", {"norm": "pre", "prepend": "emotion"}),

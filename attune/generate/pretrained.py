@@ -24,6 +24,6 @@ class PretrainedSystem(NeuralSystem):
 
 def open_pretrained(path: Path, name: str) -> PretrainedSystem:
     """Open the run of a system on pretrained parts."""
-    needed(path, "encoder/tokenizer.json", "model.safetensors")
+    needed(path, "model.safetensors")
     model, codec = SYSTEMS[name].open(path)
     return PretrainedSystem(model, codec, name, run_decoding(path), path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,36 +17,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attune.dialogue.vocabulary import SPECIALS
-from attune.emotion.lexicons import load_vad
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError
-from attune.knowledge.build import open_index
-from attune.knowledge.graph import GraphBuilder, GraphSettings
+from attune.knowledge.graph import GraphBuilder
 from attune.models import register_system
 from attune.models.codec import PAD, Batch, pad
+from attune.models.emotional_graph import GraphKeys, attention_loss, emotional_signal
 from attune.models.layers.blocks import Cache, Decoder, DecoderLayer, Norm
 from attune.models.layers.graph import GraphAttention
 from attune.models.trunk import Trunk, TrunkConfig
 
 
-class KempConfig(TrunkConfig):
+class KempConfig(GraphKeys, TrunkConfig):
     """Settings of `kemp`."""
 
     model_type = "attune-kemp"
 
     emotion_head: bool = True
-    attention_weight: float = 0.1
-    """Weight of the emotional attention loss (γ3)."""
-    concepts_per_word: int = 5
-    """Concepts that one word may bring (K′)."""
-    concepts_per_dialogue: int = 10
-    """Concepts of a whole context; the paper's Figure 5 has 0, 5, 10 and 20."""
-    confidence: float = 0.1
-    """An assertion has to be more certain than this."""
-    lexicon: str = "warriner"
-    """Where η comes from: a VAD lexicon by name, or a file."""
-    index: str | None = None
-    """Folder of a concept index; null is ConceptNet 4, which comes with Attune."""
     context_encoder: bool = True
     """false is the paper's w/o ECE: no concepts and no graph attention, and the signal is the CLS state."""
     emotional_decoder: bool = True
@@ -59,12 +45,6 @@ class KempConfig(TrunkConfig):
             raise SettingsError(
                 "kemp copies from its graph and has an encoder of its own: copy and ensemble are not for it"
             )
-
-
-@lru_cache(maxsize=4)
-def graph_builder(index: str | None, lexicon: str, settings: GraphSettings) -> GraphBuilder:
-    """Builders remember the concepts of words, so one serves every system with these settings."""
-    return GraphBuilder(open_index(index), load_vad(lexicon), settings=settings)
 
 
 class GraphFeatures:
@@ -108,13 +88,13 @@ class GraphFeatures:
 
 
 class CopyLayer(DecoderLayer):
-    """A decoder layer that leaves its attention over the memory, averaged over heads [15], in the cache."""
+    """A decoder layer that leaves its attention over the memory, averaged over heads, in the cache."""
 
     def attend_memory(self, x: Tensor, cache: Cache, prefix: str, mask: Tensor | None) -> Tensor:
         y = self.around_cross.enter(x)
-        weights = self.cross.weigh(y, cache[prefix + "cross_key"], mask)  # [11]
-        cache[prefix + "attention"] = weights.mean(1)  # [B, T, N]
-        seen = (weights @ cache[prefix + "cross_value"]).transpose(1, 2).flatten(2)  # [12]
+        seen, cache[prefix + "attention"] = self.cross.look(
+            y, cache[prefix + "cross_key"], cache[prefix + "cross_value"], mask
+        )  # [11], [12], [15]
         return self.around_cross.leave(x, self.cross.out(self.context(seen, cache)))
 
     def context(self, seen: Tensor, cache: Cache) -> Tensor:
@@ -153,10 +133,7 @@ class Kemp(Trunk):
         self.post_init()
 
     def features(self, tokenizer: Tokenizer) -> GraphFeatures:
-        config = self.config
-        concepts = config.concepts_per_dialogue if config.context_encoder else 0
-        settings = GraphSettings(config.concepts_per_word, concepts, config.confidence)
-        return GraphFeatures(tokenizer, graph_builder(config.index, config.lexicon, settings))
+        return GraphFeatures(tokenizer, self.config.graph_builder(concepts=self.config.context_encoder))
 
     def encode(self, batch: Batch) -> dict[str, Tensor]:
         x = self.embed(batch["context"]) + self.role_vectors(batch["roles"])
@@ -169,8 +146,7 @@ class Kemp(Trunk):
         memory = self.encoder(x, real)  # [5], [6]
         signal = memory[:, 0]
         if self.config.context_encoder:
-            weights = batch["intensity"].masked_fill(~real, -torch.inf).softmax(-1)
-            signal = (weights[:, None] @ memory).squeeze(1)  # c_e [7]
+            signal = emotional_signal(memory, batch["intensity"], real)  # c_e [7]
         return {
             "memory": memory,
             "real": real,
@@ -232,6 +208,5 @@ class Kemp(Trunk):
     ) -> dict[str, Tensor]:
         if not self.config.emotional_decoder:
             return {}
-        attention, real = hidden[..., self.config.d_model :], read["real"][:, None]
-        apart = ((read["intensity"][:, None] - attention) ** 2 * real).sum(-1) / real.sum(-1)  # [16]
+        apart = attention_loss(hidden[..., self.config.d_model :], read["intensity"], read["real"])  # [16]
         return {"attention": self.config.attention_weight * apart[batch["target"] != PAD].sum() / tokens}

@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError, did_you_mean
 from attune.models import register_system
-from attune.models.codec import NO_EMOTION
-from attune.models.layers.gated import GatedCrossAttention, LayerWithMemory
+from attune.models.layers.gated import GatedCrossAttention, insert_cross, start_cross
+from attune.models.layers.loss import emotion_terms
 from attune.models.pretrained import BasesConfig, OnBases, Role
 from attune.models.pretrained.bases import NATIVE_CROSS
 from attune.models.pretrained.exchange import KNOWLEDGE, ExchangeCodec
-from attune.models.pretrained.lora import add_lora
-from attune.models.pretrained.model import freeze_below, layers_of
+from attune.models.pretrained.lora import leave_to_learn
+from attune.models.pretrained.model import layers_of
 from attune.models.pretrained.speaking import Cache, Speaks
 
 
@@ -75,11 +74,7 @@ class RobertaGpt2(Speaks, OnBases):
         self.emotion = nn.Linear(width, len(EMOTIONS))
         if not config.decoder:
             return
-        freeze_below(self.decoder, config.decoder_frozen)
-        if config.decoder_frozen == len(layers_of(self.decoder)):
-            raise SettingsError("decoder_frozen must leave a layer that can learn to look at what the encoder read")
-        if config.lora_rank:
-            add_lora(self.decoder, config.lora_rank, config.decoder_frozen)
+        leave_to_learn(self.decoder, config.decoder_frozen, config.lora_rank)
         shape = self.decoder.config
         self.own_cross = shape.model_type in NATIVE_CROSS
         if self.own_cross:
@@ -88,10 +83,11 @@ class RobertaGpt2(Speaks, OnBases):
                 if "cross" in name:  # new in every layer
                     parameter.requires_grad_(True)
             return
-        layers = layers_of(self.decoder)
-        for i in range(config.decoder_frozen, len(layers)):
-            cross = GatedCrossAttention(shape.hidden_size, shape.num_attention_heads, width)
-            layers[i] = LayerWithMemory(layers[i], i, cross)
+        insert_cross(
+            layers_of(self.decoder),
+            config.decoder_frozen,
+            lambda: GatedCrossAttention(shape.hidden_size, shape.num_attention_heads, width),
+        )
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -113,14 +109,9 @@ class RobertaGpt2(Speaks, OnBases):
     # — saying —
 
     def start(self, read: Cache) -> Cache:
-        cache = super().start(read) | {"memory_mask": read["real"]}
         if self.own_cross:
-            return cache | {"memory": self.bridge(read["memory"])}
-        for layer in layers_of(self.decoder):
-            if isinstance(layer, LayerWithMemory):
-                name = f"{layer.number}.cross_"
-                cache[name + "key"], cache[name + "value"] = layer.cross.attention.keys_values(read["memory"])
-        return cache
+            return super().start(read) | {"memory": self.bridge(read["memory"]), "memory_mask": read["real"]}
+        return super().start(read) | start_cross(layers_of(self.decoder), read["memory"], read["real"])
 
     def memory_arguments(self, cache: Cache) -> dict[str, Any]:
         if self.own_cross:
@@ -131,11 +122,7 @@ class RobertaGpt2(Speaks, OnBases):
 
     def losses(self, batch: Cache, tokens: int, examples: int) -> dict[str, Tensor]:
         read = self.encode(batch)
-        wrong = F.cross_entropy(read["emotion"], batch["emotion"], ignore_index=NO_EMOTION, reduction="sum")
-        terms = {
-            "emotion": self.config.emotion_weight * wrong / examples,
-            "right": (read["emotion"].argmax(-1) == batch["emotion"]).sum().detach() / examples,
-        }
+        terms = emotion_terms(read["emotion"], batch["emotion"], self.config.emotion_weight, examples)
         if self.config.decoder:
             loss, nll = self.token_nll(batch, read, self.config.label_smoothing if self.training else 0.0)
             terms |= {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}

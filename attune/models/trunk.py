@@ -19,10 +19,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError
-from attune.models.codec import NO_EMOTION, PAD, ROLE_ID, UNK, Batch, Features
+from attune.models.codec import PAD, ROLE_ID, UNK, Batch, Features
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
-from attune.models.layers.loss import smoothed_nll
+from attune.models.layers.loss import emotion_terms, smoothed_nll
 
 disable_progress_bar()  # a bar for each file of a small model tells nobody anything
 
@@ -308,9 +308,7 @@ class Trunk(PreTrainedModel):
         loss, nll = self.nll_of(hidden, cache, batch["target"], self.config.label_smoothing if self.training else 0.0)
         terms = {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
         if self.config.emotion_head:
-            wrong = F.cross_entropy(read["emotion"], batch["emotion"], ignore_index=NO_EMOTION, reduction="sum")
-            terms["emotion"] = self.config.emotion_weight * wrong / examples
-            terms["right"] = (read["emotion"].argmax(-1) == batch["emotion"]).sum().detach() / examples
+            terms |= emotion_terms(read["emotion"], batch["emotion"], self.config.emotion_weight, examples)
         return terms | self.own_losses(batch, read, hidden, tokens, examples)
 
     def own_losses(

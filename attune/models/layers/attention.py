@@ -44,6 +44,11 @@ class Attention(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
+    def look(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What is seen, before the output layer [B, T, d], and the weights averaged over heads [B, T, S]."""
+        weights = self.weigh(x, key, mask)
+        return (weights @ value).transpose(1, 2).flatten(2), weights.mean(1)
+
     def weigh(self, x: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
         """The attention weights themselves [B, heads, T, S], where they are looked at."""
         scores = self._split(self.query(x)) @ key.transpose(2, 3) / math.sqrt(key.shape[-1])

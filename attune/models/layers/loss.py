@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 CHUNK = 16_777_216  # logits held at once (64 MB in fp32)
 
@@ -66,6 +67,13 @@ class _SmoothedNll(torch.autograd.Function):
         grads = [None if grad is None else grad.mul_(d_loss) for grad in ctx.grads]
         del ctx.grads
         return *grads, None, None
+
+
+def emotion_terms(logits: Tensor, gold: Tensor, weight: float, examples: int) -> dict[str, Tensor]:
+    """Weighted cross-entropy of emotions per example, and how many are right; what has no label is not counted."""
+    wrong = F.cross_entropy(logits, gold, reduction="sum")  # ignores NO_EMOTION
+    right = (logits.argmax(-1) == gold).sum().detach()
+    return {"emotion": weight * wrong / examples, "right": right / examples}
 
 
 def smoothed_nll(
