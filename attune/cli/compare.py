@@ -17,6 +17,9 @@ def main(
     mix: Annotated[
         bool, typer.Option("--mix", help="Put different signatures into one column, with footnotes.")
     ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="A setting such as model.concepts_per_dialogue: draw the metrics over it.")
+    ] = None,
 ) -> None:
     """Put the scores of several runs side by side. Scores that were taken differently do not share a column."""
-    compare(runs, out, metrics=metric, mix=mix).print()
+    compare(runs, out, metrics=metric, mix=mix, against=against).print()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attune.errors import SettingsError
-from attune.evaluate.figures import confused_pairs, confusion, intervals
+from attune.evaluate.figures import PLOTTED, confused_pairs, confusion, intervals
+from attune.evaluate.figures import against as against_figure
 from attune.evaluate.scores import Scores
+from attune.evaluate.sweeps import points
 from attune.evaluate.tables import Table, comparison
 from attune.files import atomic_write
 
@@ -29,15 +31,28 @@ def compare(
     *,
     metrics: Sequence[str] | None = None,
     mix: bool = False,
+    against: str | None = None,
 ) -> Table:
-    """Put the scores of runs or results folders side by side; with `out` also write a page (`.md` or `.html`)."""
-    scores = [Scores.read(folder) for folder in folders]
+    """Put the scores of runs or results folders side by side; with `out` also write a page (`.md` or `.html`).
+
+    `against` is a setting of their recipes, such as model.concepts_per_dialogue: the runs stand in the order of its values, and
+    the page draws each metric over them.
+    """
+    found = points(folders, against) if against else [(0.0, Scores.read(folder)) for folder in folders]
+    scores = [one for _, one in found]
     table = comparison(scores, metrics, mix=mix)
+    drawn = ""
+    if against:
+        column = [against.rpartition(".")[2], *(f"{value:g}" for value, _ in found)]
+        lines = [[row[0], value, *row[1:]] for row, value in zip([table.header, *table.rows], column, strict=True)]
+        table = Table(lines[0], lines[1:], table.notes)
     if out is not None:
         kind = Path(out).suffix.lower()
         if kind not in (".md", ".html"):
             raise SettingsError(f"--out writes .md or .html, not '{out}'")
-        text = page_html(scores, table) if kind == ".html" else page_markdown(scores, table)
+        if against and kind == ".html":
+            drawn = against_figure(found, against, metrics or PLOTTED)
+        text = page_html(scores, table, drawn) if kind == ".html" else page_markdown(scores, table)
         with atomic_write(Path(out)) as file:
             file.write(text)
     return table
@@ -53,8 +68,8 @@ def page_markdown(scores: Sequence[Scores], table: Table) -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-def page_html(scores: Sequence[Scores], table: Table) -> str:
-    """The comparison as one self-contained page."""
+def page_html(scores: Sequence[Scores], table: Table, sweep: str = "") -> str:
+    """The comparison as one self-contained page; `sweep` is a drawing of metrics over a setting."""
     signatures = "".join(
         f"<p><b>{html.escape(one.title)}</b><br><code>{html.escape(str(one.signature))}</code></p>" for one in scores
     )
@@ -69,6 +84,7 @@ def page_html(scores: Sequence[Scores], table: Table) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Comparison of {len(scores)} runs</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f'<h1>Comparison</h1>\n<div class="wide">{table.html()}</div>\n'
+        + (f"<h2>Over the values of the setting</h2>\n<figure>{sweep}</figure>\n" if sweep else "")
         + (f"<h2>Values and 95 % intervals</h2>\n<figure>{drawn}</figure>\n" if drawn else "")
         + f"<h2>How the scores were taken</h2>\n{signatures}\n"
         + (f"<h2>Which emotions are taken for which</h2>\n{matrices}\n" if matrices else "")

@@ -43,16 +43,53 @@ def _panels(axes: Any, scores: Sequence[Scores], shown: Sequence[str]) -> None:
         axis.set_yticks(range(len(scores)), [one.title for one in reversed(scores)])
         axis.set_ylim(-0.6, len(scores) - 0.4)
         arrow = {"higher": " →", "lower": " ←", "neither": ""}[METRICS[name].better]
-        axis.set_title(METRICS[name].title + arrow, loc="left", fontsize=9, color=INK)
+        _plain(axis, METRICS[name].title + arrow)
         axis.grid(axis="x", color=FAINT, linewidth=0.8)
-        axis.set_axisbelow(True)
-        axis.tick_params(length=0)
         axis.locator_params(axis="x", nbins=4)
-        for side in ("top", "right", "left"):
-            axis.spines[side].set_visible(False)
-        axis.spines["bottom"].set_color(FAINT)
     for axis in list(axes.flat)[len(shown) :]:
         axis.set_visible(False)
+
+
+def against(found: Sequence[tuple[float, Scores]], key: str, metrics: Sequence[str] = PLOTTED) -> str:
+    """One small panel a metric: its value, with its 95 % interval, over the values of a setting."""
+    shown = [name for name in metrics if sum(one.value(name) is not None for _, one in found) > 1]
+    if not shown:
+        return ""
+    columns = min(3, len(shown))
+    lines = -(-len(shown) // columns)
+    with _drawing(f"against {key}", (3.6 * columns, 2.6 * lines)) as (figure, svg):
+        axes = figure.subplots(lines, columns, squeeze=False)
+        for axis, name in zip(axes.flat, shown, strict=False):
+            having = [(value, one.metrics[name]) for value, one in found if one.value(name) is not None]
+            x, y = [value for value, _ in having], [score.value for _, score in having]
+            for value, score in having:
+                if score.low is not None and score.high is not None:
+                    axis.plot([value] * 2, [score.low, score.high], color=ACCENT, linewidth=2, alpha=0.4)
+            axis.plot(x, y, "o-", color=ACCENT, markersize=5, linewidth=1.2)
+            for value, score in having:
+                axis.annotate(
+                    f"{score.value:.{METRICS[name].digits}f}",
+                    (value, score.value),
+                    textcoords="offset points",
+                    xytext=(6, 5),
+                )
+            axis.set_xticks(sorted(set(x)))
+            axis.margins(x=0.12, y=0.18)
+            axis.set_xlabel(key.rpartition(".")[2])
+            _plain(axis, METRICS[name].title)
+            axis.grid(axis="y", color=FAINT, linewidth=0.8)
+        for axis in list(axes.flat)[len(shown) :]:
+            axis.set_visible(False)
+    return svg[0]
+
+
+def _plain(axis: Any, title: str) -> None:
+    axis.set_title(title, loc="left", fontsize=9, color=INK)
+    axis.set_axisbelow(True)
+    axis.tick_params(length=0)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.spines["bottom"].set_color(FAINT)
 
 
 def confusion(one: Scores) -> str:

@@ -11,6 +11,7 @@ from attune.evaluate.intervals import Score
 from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.papers import PaperRow, corpora, papers, rows
 from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
+from attune.evaluate.sweeps import Point, sweep_table, sweeps
 from attune.evaluate.tables import Table, cell, comparison, marks
 from attune.files import atomic_write
 
@@ -26,6 +27,8 @@ MAIN = (
     "avg_bleu",
     "ses",
 )
+CONCEPTS = ("model.concepts_per_dialogue", "kemp")  # the setting and the system of seed 001's Figure 5
+SWEPT = ("emotion_accuracy", "ppl_token", "dist_1", "dist_2")
 _TITLES = {"ppl": "PPL (kind not said)", "ppl_bpe": "PPL (sub-word)", "p_at_1_100": "P@1,100"}
 _HUMAN = ("empathy", "relevance", "fluency")
 _COLUMNS = (
@@ -80,7 +83,7 @@ def write_results(
     """Write the page, and the short table in a README between its two marks."""
     found = read_results(results)
     with atomic_write(Path(out)) as file:
-        file.write(render(found))
+        file.write(render(found, sweeps(results, *CONCEPTS)))
     if readme is not None and Path(readme).is_file():
         text = Path(readme).read_text(encoding="utf-8")
         if BEGIN in text or END in text:
@@ -89,8 +92,8 @@ def write_results(
                 file.write(new)
 
 
-def render(found: Sequence[tuple[str, Scores]]) -> str:
-    """The whole page."""
+def render(found: Sequence[tuple[str, Scores]], by_concepts: Sequence[Sequence[Point]] = ()) -> str:
+    """The whole page. `by_concepts` are runs that differ in the number of concepts alone."""
     scores = [one for _, one in found]
     parts = [_INTRO.format(papers="; ".join(f"{seed} {paper}" for seed, paper in papers().items()))]
     for task, about in _TASKS.items():
@@ -105,6 +108,9 @@ def render(found: Sequence[tuple[str, Scores]]) -> str:
                 parts.append(f"### On {corpus}\n")
             published = [row for row in _published(task) if row.corpus == corpus]
             parts.append(_task_table(published, ours if corpus == places[0] else []).markdown())
+    if by_concepts:
+        parts.append("## Accuracy against the number of concepts (001, Fig. 5)\n")
+        parts += [sweep_table(group, CONCEPTS[0], SWEPT).markdown() for group in by_concepts]
     parts.append("## Each run\n")
     parts += [_run(name, one) for name, one in found] or ["No run has been scored yet.\n"]
     parts.append("## What the metrics are\n")
