@@ -1,66 +1,90 @@
-"""How much faster the trainer is than the same model trained the way public code trains it (FACTS A.0).
+"""How much faster the trainer is than the same models trained the way public code trains them (FACTS A.0, A.3).
 
-Both start from the same weights and see the same number of examples in batches of 16 with the same optimiser. One point
-is changed at a time:
+For each system all ways start from the same weights, have the same loss of the same batch (which is checked first), see the same
+examples in batches of 16, and take their steps in turn. One point is changed at a time:
 
-    public       random batches padded to the longest, logits at every position, smoothed loss in separate passes
-    + buckets    batches of like length
-    + targets    logits only where there is a target
-    + one pass   loss and gradient formed from the logits in one pass
+    public        random batches padded to the longest, logits at every position, the loss in separate passes;
+                  MoEL: a loop over all its listeners
+    + listeners   MoEL: batched products, and only of the listeners that the gate chose
+    + buckets     batches of like length
+    + targets     logits only where there is a target
+    + one pass    loss and gradient formed from the logits in one pass; KEMP: no distribution is built
 
-    python benchmarks/train_speed.py [--examples 1600] [--system emoprepend] [--data DIR]
+Ratios are of CPU time, which other programs on the machine disturb least; examples/s are by the clock on the wall. EmpDG is
+measured without its critics, MoEL as at the end of training, when the gold emotion is no longer shown.
+
+    python benchmarks/train_speed.py [--system moel]… [--examples 960] [--variant paper] [--data DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import resource
+import itertools
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from moel_speed import Loop
 from torch import Tensor
 from torch.nn import functional as F
 
 from attune.models.codec import PAD, Batch, Encoded
-from attune.models.layers.loss import smoothed_nll
-from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
+from attune.train.data import bucketed, corpus, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import load_recipe
 
-SMOOTHING = 0.1
+SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp")
 BATCH = 16
+WARM_UP = 2  # steps that are not counted
 
-Loss = Callable[[Any, Tensor, Tensor], Tensor]  # model, states [B, T, d], targets [B, T] → mean per token
-
-
-def at_every_position(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
-    logits = F.linear(*model.output_layer(hidden)).flatten(0, 1)
-    return smoothed_in_passes(logits, target.flatten())
+Nll = Callable[..., tuple[Tensor, Tensor]]  # model, states [B, T, ·], cache, targets [B, T], smoothing → loss, NLLs
+Batches = Callable[[list[Encoded], int, int, int], list[np.ndarray]]
 
 
-def at_targets(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
+class Way(NamedTuple):
+    """How a model is trained. Without `nll` the loss is formed as the system does it."""
+
+    name: str
+    batches: Batches
+    nll: Nll | None = None
+    loop: bool = False
+
+
+def log_probs(model: Any, hidden: Tensor, rows: Tensor, cache: dict[str, Tensor]) -> Tensor:
+    """[N, V] of states [N, ·] that belong to these rows of the batch."""
+    if "words" in cache:  # a mixture of generating and copying
+        return model.scores(hidden, {"words": cache["words"][rows]})
+    return F.linear(*model.output_layer(hidden)).log_softmax(-1)
+
+
+def at_every_position(
+    model: Any, hidden: Tensor, cache: dict[str, Tensor], target: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    rows = torch.arange(len(target)).repeat_interleave(target.shape[1])
+    return in_passes(log_probs(model, hidden.flatten(0, 1), rows, cache), target.flatten(), smoothing)
+
+
+def at_targets(
+    model: Any, hidden: Tensor, cache: dict[str, Tensor], target: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
     wanted = target != PAD
-    return smoothed_in_passes(F.linear(*model.output_layer(hidden[wanted])), target[wanted])
+    return in_passes(log_probs(model, hidden[wanted], wanted.nonzero()[:, 0], cache), target[wanted], smoothing)
 
 
-def in_one_pass(model: Any, hidden: Tensor, target: Tensor) -> Tensor:
-    wanted = target != PAD
-    loss, _ = smoothed_nll(*model.output_layer(hidden[wanted]), target[wanted], SMOOTHING)
-    return loss / wanted.sum()
-
-
-def smoothed_in_passes(logits: Tensor, target: Tensor) -> Tensor:
-    """Log-softmax, a full matrix of smoothed targets, and the divergence between them."""
-    log_probs = F.log_softmax(logits, -1)
-    wish = torch.full_like(log_probs, SMOOTHING / logits.shape[-1])
-    wish.scatter_add_(1, target[:, None], torch.full_like(wish[:, :1], 1 - SMOOTHING))
+def in_passes(log_probs: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """A full matrix of smoothed targets and the divergence from it, or the plain likelihood."""
+    nll = F.nll_loss(log_probs, target, reduction="none", ignore_index=PAD)
+    if not smoothing:
+        return nll.sum(), nll.detach()
+    wish = torch.full_like(log_probs, smoothing / log_probs.shape[-1])
+    wish.scatter_add_(1, target[:, None], torch.full_like(wish[:, :1], 1 - smoothing))
     wish[target == PAD] = 0
     entropy = torch.xlogy(wish, wish).sum()
-    return (F.kl_div(log_probs, wish, reduction="sum") - entropy) / (target != PAD).sum()
+    return F.kl_div(log_probs, wish, reduction="sum") - entropy, nll.detach()
 
 
 def random_batches(items: list[Encoded], size: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -68,67 +92,93 @@ def random_batches(items: list[Encoded], size: int, seed: int, epoch: int) -> li
     return np.split(order, range(size, len(order), size))
 
 
-def step(model: Any, batch: Batch, loss_of: Loss) -> Tensor:
-    read = model.encode(batch)
-    loss = loss_of(model, model.decode(batch["response"], model.start(read)), batch["target"])
-    if "emotion" in read:
-        loss = loss + F.cross_entropy(read["emotion"], batch["emotion"])
-    return loss
+def ways_of(model: Any) -> list[Way]:
+    listeners = [Way("+ listeners", random_batches, at_every_position)] if hasattr(model, "listeners") else []
+    return [
+        Way("public", random_batches, at_every_position, loop=True),
+        *listeners,
+        Way("+ buckets", bucketed, at_every_position),
+        Way("+ targets", bucketed, at_targets),
+        Way("+ one pass", bucketed),
+    ]
 
 
-@torch.inference_mode()
-def validation_nll(model: Any, codec: Any, items: list[Encoded]) -> float:
-    model.eval()
-    total = sum(
-        float(model.losses(codec.collate([items[i] for i in places]), 1, 1)["nll"]) for places in in_order(items, 64)
-    )
-    return total / sum(len(item.response) for item in items)
+class Training:
+    """One way of training a copy of a model, with the time it takes."""
+
+    def __init__(self, way: Way, fresh: Any, codec: Any, items: list[Encoded]) -> None:
+        self.way, self.codec, self.items = way, codec, items
+        self.model = copy.deepcopy(fresh).train()
+        if way.nll is not None:
+            self.model.nll_of = partial(way.nll, self.model)
+        if way.loop and hasattr(fresh, "listeners"):
+            self.model.listeners = Loop(self.model.listeners)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        self.batches = way.batches(items, BATCH, 0, 0)
+        self.cpu = self.wall = 0.0
+        self.seen = self.steps = 0
+
+    def loss(self, batch: Batch) -> Tensor:
+        torch.manual_seed(0)
+        terms = self.model.losses(batch, int((batch["target"] != PAD).sum()), len(batch["target"]))
+        return torch.stack([term for term in terms.values() if term.requires_grad]).sum()
+
+    def step(self, places: np.ndarray) -> None:
+        cpu, wall = time.process_time(), time.perf_counter()
+        self.loss(self.codec.collate([self.items[i] for i in places])).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.steps += 1
+        if self.steps > WARM_UP:
+            self.cpu += time.process_time() - cpu
+            self.wall += time.perf_counter() - wall
+            self.seen += len(places)
+
+
+def measure(name: str, variant: str, data: str | None, examples: int) -> tuple[Training, Training]:
+    """Train a system in all ways, print what each point brings, and return the first way and the last."""
+    sets = ["text.vectors=null", *(["model.oracle_steps=0"] if name == "moel" else [])]
+    folder = corpus(data)
+    dialogues = load_split(folder, "train")
+    fresh, codec, _ = prepare(load_recipe(name, variant, sets), folder, dialogues)
+    items = codec.encode(load_examples(dialogues, "listener-turns", "train")[:examples])
+    trainings = [Training(way, fresh, codec, list(items)) for way in ways_of(fresh)]
+    batch = codec.collate([items[i] for i in trainings[0].batches[0]])
+    losses = torch.stack([training.loss(batch).detach() for training in trainings])
+    torch.testing.assert_close(losses, losses[:1].expand_as(losses), rtol=1e-4, atol=1e-4)
+    for places in itertools.zip_longest(*(training.batches for training in trainings)):
+        for training, chosen in zip(trainings, places, strict=True):
+            training.step(chosen)
+    print(f"\n{name} ({variant}): {fresh.num_parameters():,} parameters, {len(items)} examples")
+    print(f"{'':14}{'examples/s':>12}{'CPU ms each':>13}{'× public':>10}{'× before':>10}")
+    public = before = trainings[0].cpu / trainings[0].seen
+    for one in trainings:
+        each = one.cpu / one.seen
+        rate = one.seen / one.wall
+        print(f"{one.way.name:14}{rate:12.1f}{each * 1e3:13.1f}{public / each:10.2f}{before / each:10.2f}", flush=True)
+        before = each
+    return trainings[0], trainings[-1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=1600)
-    parser.add_argument("--system", default="emoprepend")
+    parser.add_argument("--system", action="append", choices=SYSTEMS)
+    parser.add_argument("--variant", default="paper")
+    parser.add_argument("--examples", type=int, default=960)
     parser.add_argument("--data", default=None)
     arguments = parser.parse_args()
-    data = corpus(arguments.data)
-    recipe = load_recipe(arguments.system, "paper", ["text.vectors=null", "training.warmup=100"])
-    dialogues = load_split(data, "train")
-    fresh, codec, _ = prepare(recipe, data, dialogues)
-    items = codec.encode(load_examples(dialogues, "listener-turns", "train")[: arguments.examples])
-    valid = codec.encode(load_examples(load_split(data, "valid"), "listener-turns", "valid")[:512])
-    points: list[tuple[str, Any, Loss]] = [
-        ("public", random_batches, at_every_position),
-        ("+ buckets", bucketed, at_every_position),
-        ("+ targets", bucketed, at_targets),
-        ("+ one pass", bucketed, in_one_pass),
-    ]
-    print(
-        f"{arguments.system}: {fresh.num_parameters():,} parameters, {len(items)} examples, batch {BATCH}, "
-        f"{torch.get_num_threads()} threads"
-    )
-    print(f"{'':12}{'examples/s':>12}{'× public':>10}{'× before':>10}{'valid NLL':>11}{'peak MB':>9}")
-    first = before = 0.0
-    for name, batches_of, loss_of in points:
-        model = copy.deepcopy(fresh)
-        optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
-        spent, seen = 0.0, 0
-        for number, places in enumerate(batches_of(items, BATCH, 0, 0)):
-            started = time.perf_counter()
-            model.train()
-            batch = codec.collate([items[i] for i in places])
-            step(model, batch, loss_of).backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            if number >= 3:  # the first batches warm up
-                spent += time.perf_counter() - started
-                seen += len(places)
-        rate = seen / spent
-        first, before = first or rate, before or rate
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        nll = validation_nll(model, codec, valid)
-        print(f"{name:12}{rate:12.1f}{rate / first:10.2f}{rate / before:10.2f}{nll:11.4f}{peak:9}", flush=True)
-        before = rate
+    print(f"batch {BATCH}, {torch.get_num_threads()} threads")
+    found = {}
+    for name in arguments.system or SYSTEMS:
+        public, ours = measure(name, arguments.variant, arguments.data, arguments.examples)
+        found[name] = (
+            public.seen / public.wall,
+            ours.seen / ours.wall,
+            public.cpu / ours.cpu * ours.seen / public.seen,
+        )
+    print(f"\n{'system':14}{'public ex/s':>12}{'ours ex/s':>12}{'× (CPU)':>10}")
+    for name, (public_rate, our_rate, ratio) in found.items():
+        print(f"{name:14}{public_rate:12.1f}{our_rate:12.1f}{ratio:10.2f}")
 
 
 if __name__ == "__main__":
