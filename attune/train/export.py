@@ -61,7 +61,7 @@ def export_perceiver(run: Path, config: dict[str, Any], folder: Path) -> None:
             f"only a perceiver on the packaged encoder 'minilm' can be exported, not on '{config['encoder']}'"
         )
     trained = _tensors(run)
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
     if config["encoder_frozen"] or config["embeddings_frozen"]:
         tensors |= load_file(locate("minilm") / "model.safetensors")
     tensors |= {name.removeprefix("encoder."): value for name, value in trained.items() if name.startswith("encoder.")}

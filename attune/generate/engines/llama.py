@@ -75,10 +75,8 @@ class LlamaEngine:
         """`slots` replies are decoded together, each with at most `context` tokens of prompt and reply. `threads` are by
         default `OMP_NUM_THREADS`, else the physical cores. `remembered` megabytes keep prompts that lost their slot.
         """
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads leave the cores alone
-        import xllamacpp
-
-        for file in filter(None, (model, adapter)):
+        xllamacpp = _library()
+        for file in (model, adapter) if adapter else (model,):
             _check(Path(file))
         self.tokenizer, self.eos, self.slots, self.context = tokenizer, eos, slots, context
         self.threads = threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or physical_cores()
@@ -94,6 +92,9 @@ class LlamaEngine:
         parameters.n_ctx, parameters.n_parallel = slots * context, slots
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = self.threads
         parameters.cache_ram_mib, parameters.fit_params, parameters.verbosity = remembered, False, -1
+        parameters.slot_prompt_similarity = (
+            0.25  # the words that begin every prompt do not make a conversation the same
+        )
         # It also listens for HTTP, which cannot be switched off: on a socket that only this user can open, with a key.
         parameters.hostnames, parameters.n_threads_http = [str(self.socket)], 1
         self.key = secrets.token_hex(16)
@@ -345,6 +346,18 @@ def physical_cores() -> int:
         except OSError:
             return len(allowed)
     return len(cores)
+
+
+def _library() -> Any:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads leave the cores alone
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise MissingError(
+            f"the engine llama.cpp cannot be loaded ({error}); it needs the package xllamacpp and the system's OpenMP "
+            "library (Debian: apt install libgomp1)"
+        ) from None
+    return xllamacpp
 
 
 def _check(file: Path) -> None:

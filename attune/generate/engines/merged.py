@@ -19,8 +19,9 @@ def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8
 
     In 8 bits it is larger than in 4 and loses next to nothing; llama.cpp reads prompts faster from it.
     """
-    files = [Path(model), *([Path(adapter)] if adapter else [])]
-    key = hashlib.sha256(" ".join([str(FORM), kind, *map(sha256, files)]).encode()).hexdigest()[:16]
+    model, adapter = Path(model), Path(adapter) if adapter else None
+    parts = [str(FORM), kind, sha256(model), sha256(adapter) if adapter else ""]
+    key = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
     folder = cache_dir() / "engines" / key
     made = folder / "model.gguf"
     if not made.is_file():
@@ -28,7 +29,7 @@ def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8
         with FileLock(folder.parent / f"{key}.lock"):
             if not made.is_file():  # another process was quicker
                 with atomic_dir(folder) as new:
-                    write_merged(new / made.name, *files, kind=kind)
+                    write_merged(new / made.name, model, adapter, kind)
     return made
 
 

@@ -35,7 +35,10 @@ class LightPerceiver:
         self.tokenizer = Tokenizer.from_file(str(folder / "encoder" / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self._cls, self._sep = self.tokenizer.token_to_id(CLS), self.tokenizer.token_to_id(SEP)
+        first, end = self.tokenizer.token_to_id(CLS), self.tokenizer.token_to_id(SEP)
+        if first is None or end is None:
+            raise DataError(f"{folder / 'encoder' / 'tokenizer.json'}: it has no {CLS} and {SEP}")
+        self._first, self._end = first, end
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", 0)) if threads is None else threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -64,9 +67,9 @@ class LightPerceiver:
         said = [
             token
             for turn in context
-            for token in (*self.tokenizer.encode(turn.text, add_special_tokens=False).ids, self._sep)
+            for token in (*self.tokenizer.encode(turn.text, add_special_tokens=False).ids, self._end)
         ]
-        return (self._cls, *said[-(self.longest - 1) :])
+        return (self._first, *said[-(self.longest - 1) :])
 
     def _shares(self, head: str, contexts: Sequence[Context]) -> Array:
         rows = [self.ids(context) for context in contexts]

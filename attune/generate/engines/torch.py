@@ -78,8 +78,8 @@ class TorchEngine:
 
     def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
         text = DecodeStream(skip_special_tokens=True)
-        settings = {"bos": int(prompt[-1]), "eos": self.eos, "forbidden": self.forbidden, "seed": seed}
-        for token in stream(self.model, self._read([prompt]), decoding, **settings):
+        read, last = self._read([prompt]), int(prompt[-1])
+        for token in stream(self.model, read, decoding, bos=last, eos=self.eos, forbidden=self.forbidden, seed=seed):
             if piece := text.step(self.tokenizer, token):
                 yield piece
 
