@@ -73,7 +73,11 @@ def _looking(said: ReplyExplanation) -> Node:
             *buttons,
             node("div", {"class": "seen"}, *_seen(said, strength)),
         ),
-        legend(("two square", "looked at"), ("unknown-word square", "a word that is not in the vocabulary")),
+        *(
+            []
+            if all(place.known for place in said.places)
+            else [legend(("unknown-word", "a word that is not in the vocabulary"))]
+        ),
     )
 
 

@@ -209,7 +209,7 @@ class WordCodec:
             words = said if group == "context" else []
             front = ids.shape[1] - len(words)  # CLS and prepended labels; whatever is not of the context
             for i in ids[0, :front].tolist():
-                token = self.tokenizer.id_to_token(i)
+                token = str(self.tokenizer.id_to_token(i))
                 found.append(Place(token.strip("[]") if i < len(SPECIALS) else token, group))
             for i, (word, turn) in zip(ids[0, front:].tolist(), words, strict=True):
                 found.append(Place(word, group, turn, i != UNK))

@@ -14,6 +14,7 @@ from attune.errors import DataError, SettingsError
 from attune.generate.explain import ReplyExplanation, explain_reply
 from attune.generate.explain_page import reply_page
 from attune.models import SYSTEMS
+from attune.models.codec import Place
 from tests.knowledge.test_page import Outline
 from tests.systems import VARIANTS, small_system, variant_id
 
@@ -123,10 +124,41 @@ def test_the_page_is_safe_whatever_was_said_and_asks_nothing_of_another_computer
     assert attack in "".join(seen.texts)
 
 
+@pytest.mark.slow
+def test_in_a_browser_choosing_a_word_tints_what_it_looked_at(chromium: Any, tmp_path: Path) -> None:
+    words, places = ("oh", "no"), tuple(Place(word, "context", 0) for word in ("my", "dog", "died"))
+    attention = np.array([[0.8, 0.1, 0.1], [0.1, 0.0, 0.9]])
+    said = ReplyExplanation(
+        "toy", "greedy", 0, (Turn("speaker", "my dog died"),), "Oh no", words, {}, places, attention
+    )
+    (tmp_path / "page.html").write_text(reply_page(said))
+    page = chromium.new_page(viewport={"width": 380, "height": 800})
+    problems: list[Any] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto((tmp_path / "page.html").as_uri())
+
+    def strongest() -> str:
+        script = "tokens => tokens.map(t => [t.textContent, getComputedStyle(t).getPropertyValue('--t')])"
+        return max(page.eval_on_selector_all(".tok", script), key=lambda found: float(found[1]))[0]
+
+    def painted(word: str) -> str:
+        return page.eval_on_selector(f".tok >> text={word}", "t => getComputedStyle(t).backgroundColor")
+
+    plain = painted("dog")
+    page.click("label[for=w1]")
+    assert strongest() == "my"
+    page.keyboard.press("ArrowRight")
+    assert page.is_checked("#w2")
+    assert strongest() == "died"
+    page.wait_for_timeout(400)  # the tint changes softly
+    assert painted("died") != painted("dog") != plain
+    assert page.evaluate("document.documentElement.scrollWidth") <= 380, "nothing sticks out on a telephone"
+    assert not problems
+    page.close()
+
+
 def test_a_map_of_a_long_context_shows_the_places_that_were_looked_at_most() -> None:
     words = tuple(f"word{i}" for i in range(60))
-    from attune.models.codec import Place
-
     attention = np.zeros((2, 60))
     attention[:, :30] = 1 / 60
     attention[0, 50], attention[1, 10] = 0.5, 1 / 60 + 0.5

@@ -57,10 +57,9 @@ class Speaks:
             past_key_values=past,
             use_cache=True,
         )
-        read = {"past.seen": real}
-        for i, layer in enumerate(past.layers):
-            read[f"past.{i}.key"], read[f"past.{i}.value"] = layer.keys, layer.values
-        return out.last_hidden_state, read
+        kept = {"seen": real}
+        self._remember(past, kept)
+        return out.last_hidden_state, {f"past.{name}": value for name, value in kept.items()}
 
     def states(self, ids: Tensor, cache: Cache) -> Tensor:
         """Hidden states [B, T, d] of a whole response."""
