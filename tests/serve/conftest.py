@@ -46,7 +46,7 @@ class Running:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait for a condition; fail if it does not come."""
     end = time.monotonic() + seconds
     while not condition():

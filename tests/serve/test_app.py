@@ -19,7 +19,7 @@ from attune.serve.store import Store
 from attune.web.headers import HEADERS
 from attune.web.keys import KeyFile
 from attune.web.logs import JsonFormatter
-from tests.serve.conftest import Running
+from tests.serve.conftest import Running, until
 
 MESSAGES = [{"role": "user", "content": "My dog died."}]
 
@@ -133,7 +133,9 @@ def log() -> Iterator[io.StringIO]:
 def test_logs_hold_no_text_unless_asked_for(serve: Callable[..., Running], log: io.StringIO, stream: bool) -> None:
     server = serve()
     server.chat("my secret", stream=stream, user="ann")
+    until(lambda: log.getvalue().count('"request"') == 1)  # a request is logged when it has ended
     server.chat("broken secret", stream=stream)
+    until(lambda: log.getvalue().count('"request"') == 2)
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert "secret" not in log.getvalue()
     assert "ann" not in json.dumps(lines[0])
@@ -141,6 +143,7 @@ def test_logs_hold_no_text_unless_asked_for(serve: Callable[..., Running], log: 
     assert lines[0]["queue_ms"] >= 0
     server = serve(None, ServeSettings(log_text=True))
     server.chat("my secret", stream=stream)
+    until(lambda: log.getvalue().count('"request"') == 3)
     last = json.loads(log.getvalue().splitlines()[-1])
     assert (last["text"], last["reply"]) == (["my secret"], "I heard: my secret")
 
