@@ -395,7 +395,9 @@ def _pieces(stream: Iterator[str], clock: Clock, closed: Callable[[], bool]) -> 
 def _guard(country: str | None) -> Guards | None:
     try:
         from attune.respond.guard import load_guard
-    except ImportError:
+    except ImportError as error:
+        if error.name != "attune.respond.guard":
+            raise  # a guard that cannot be opened is no reason to talk without one
         return None
     return load_guard(country)
 
