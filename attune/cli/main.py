@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "knowledge": "attune.cli.knowledge — Build and ask the concept index.",
     "train": "attune.cli.train — Train a system by its recipe.",
     "export": "attune.cli.export — Write what a run needs to talk without torch.",
+    "card": "attune.cli.card — Write the model card of a run.",
     "evaluate": "attune.cli.evaluate — Score a run on a split.",
     "score": "attune.cli.score — Score a file of replies, also other people's.",
     "compare": "attune.cli.compare — Put the scores of several runs side by side.",
