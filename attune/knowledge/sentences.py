@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -60,10 +60,17 @@ class SentenceEncoder:
 
     size = HIDDEN
 
-    def __init__(self, folder: str | Path | None = None, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        threads: int | None = None,
+        added: Mapping[str, Array] | None = None,
+    ) -> None:
         """A folder with `model.safetensors` and `tokenizer.json` of MiniLM's shape; by default the part "minilm".
 
-        `threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them.
+        `threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them. What is `added` to
+        tensors of the model, by name, adapts it to a task.
         """
         import onnxruntime
         from tokenizers import Tokenizer
@@ -84,6 +91,7 @@ class SentenceEncoder:
         )  # waiting threads leave the cores alone
         options.log_severity_level = 3
         tensors = _mapped(folder / "model.safetensors")
+        tensors |= {name: tensors[name] + value for name, value in (added or {}).items()}
         self._vocabulary = tensors.pop("embeddings.word_embeddings.weight")  # stays on disk; a text needs a few rows
         kind = tensors.pop("embeddings.token_type_embeddings.weight")[0]
         self._positions = tensors.pop("embeddings.position_embeddings.weight")[:MOST_TOKENS] + kind
@@ -95,8 +103,8 @@ class SentenceEncoder:
         self._words: OrderedDict[str, Array] = OrderedDict()
         self._lock = Lock()
 
-    def encode(self, texts: Sequence[str], batch_size: int = 32) -> Array:
-        """One row per text [n, 384]. Texts of like length go together, at most `batch_size` at a time."""
+    def encode(self, texts: Sequence[str | tuple[str, str]], batch_size: int = 32) -> Array:
+        """One row per text or pair of texts [n, 384]. Texts of like length go together, at most `batch_size` at a time."""
         encoded = [code.ids for code in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(encoded), HIDDEN), dtype=np.float32)
         for rows in _batches([len(ids) for ids in encoded], batch_size):
