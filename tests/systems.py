@@ -114,7 +114,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("emoprepend", {"tie_embeddings": True, "vector_size": 6}),
     ("roberta-gpt2", {"encoder": "bert", "decoder": "llama", "pooling": "mean"}),
     ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "knowledge": "none"}),
-    ("kemp-lm", {"decoder": "llama", "decoder_frozen": 1, "lora_rank": 2}),
+    ("kemp-lm", {"decoder": "llama", "decoder_frozen": 1}),
     ("kemp-lm", {"decoder": "llama", "graph": False}),
     ("attune", {"emotion": False, "concepts": 0}),
     ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
