@@ -205,7 +205,6 @@ def test_a_perceiver_that_is_not_there_is_named(corpus: Path, tmp_path: Path) ->
         ("model.dropped=2", "dropped must be from 0 to 1"),
         ("model.lora_rank=0", "lora_rank must be at least 1"),
         ("model.longest=5000", "longest must be at most 514"),
-        (f"model.decoder={part('gpt2')}", "Llama type|im_start"),
     ],
 )
 @pytest.mark.usefixtures("features")
@@ -214,3 +213,9 @@ def test_settings_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=why):
         train(recipe(perceiver, sets), corpus, tmp_path / "run")
+
+
+@pytest.mark.usefixtures("features")
+def test_a_decoder_without_the_chat_form_is_refused(corpus: Path, perceiver: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no <\|im_start\|>"):
+        train(recipe(perceiver, f"model.decoder={part('gpt2')}"), corpus, tmp_path / "run")
