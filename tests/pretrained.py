@@ -6,6 +6,7 @@ import atexit
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
+    AutoModelForCausalLM,
     BertConfig,
     BertModel,
     GPT2Config,
@@ -23,6 +25,8 @@ from transformers import (
     RobertaConfig,
     RobertaModel,
 )
+
+from attune.dialogue.types import Example
 
 TEXTS = (
     "I finally got the job! Congratulations! What will you do there? I'll teach maths. Lovely!",
@@ -50,6 +54,23 @@ def part(kind: str) -> str:
         model(kind, tokenizer).eval().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def assert_says_what_it_says_bare(
+    model: Any, codec: Any, decoder: str, before: str, examples: Sequence[Example]
+) -> None:
+    """A model gives the logits of its decoder alone, which reads what the batch calls `before` and then the response."""
+    model.eval()
+    bare = AutoModelForCausalLM.from_pretrained(part(decoder)).eval()
+    for item in codec.encode(examples):
+        batch = codec.collate([item])
+        with torch.inference_mode():
+            cache = model.start(model.encode(batch))
+            hidden = model.decode(batch["response"], cache)
+            logits = torch.stack([model.scores(hidden[:, i], cache) for i in range(hidden.shape[1])], 1)
+            whole = torch.cat([batch[before], batch["response"]], 1)
+            expected = bare(input_ids=whole).logits[:, batch[before].shape[1] :]
+        torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
 
 
 def model(kind: str, tokenizer: Any) -> Any:

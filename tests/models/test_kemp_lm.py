@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
 
 from attune.dialogue.types import Dialogue, Example, Turn
 from attune.errors import DataError, SettingsError
@@ -20,7 +19,7 @@ from attune.generate.systems import open_system
 from attune.models.kemp_lm import EmotionalCross, KempLm, KempLmConfig, word_ends
 from attune.train.recipes import load_recipe
 from attune.train.trainer import Trainer, train
-from tests.pretrained import DECODERS, part
+from tests.pretrained import DECODERS, assert_says_what_it_says_bare, part
 from tests.systems import small_system, test_examples
 
 SAID = (Turn("speaker", "I can’t believe it, my old dog died on Christmas! I'm so sad."), Turn("listener", "Oh no."))
@@ -103,17 +102,7 @@ def test_at_initialisation_it_says_what_the_decoder_says_bare(
 ) -> None:
     settings = {**settings, "decoder_frozen": 1} if decoder == "gpt2" and "lora_rank" in settings else settings
     model, codec = fresh(decoder=part(decoder), **settings)
-    model.eval()
-    bare = AutoModelForCausalLM.from_pretrained(part(decoder)).eval()
-    for item in codec.encode(test_examples(dialogues)):
-        batch = codec.collate([item])
-        with torch.inference_mode():
-            cache = model.start(model.encode(batch))
-            hidden = model.decode(batch["response"], cache)
-            logits = torch.stack([model.scores(hidden[:, i], cache) for i in range(hidden.shape[1])], 1)
-            whole = torch.cat([batch["context"], batch["response"]], 1)
-            expected = bare(input_ids=whole).logits[:, batch["context"].shape[1] :]
-        torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
+    assert_says_what_it_says_bare(model, codec, decoder, "context", test_examples(dialogues))
 
 
 @pytest.mark.parametrize("decoder", DECODERS)

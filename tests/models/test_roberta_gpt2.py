@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
 
 from attune.dialogue.types import Dialogue, Example, Turn
 from attune.emotion.taxonomy import EMOTIONS
@@ -28,7 +27,7 @@ from attune.models.roberta_gpt2 import RobertaGpt2, RobertaGpt2Config
 from attune.train.prepare import prepare
 from attune.train.recipes import load_recipe
 from attune.train.trainer import train
-from tests.pretrained import DECODERS, part
+from tests.pretrained import DECODERS, assert_says_what_it_says_bare, part
 from tests.systems import small_system, test_examples, toy_knowledge
 
 PAPER = Decoding("nucleus", top_k=5, top_p=0.9, max_steps=8)
@@ -50,17 +49,7 @@ def fresh(**settings: Any) -> tuple[RobertaGpt2, Any]:
 @pytest.mark.parametrize("frozen", [0, 2])
 def test_at_initialisation_a_llama_says_what_it_says_bare(frozen: int, lora: int, dialogues: list[Dialogue]) -> None:
     model, codec = fresh(decoder_frozen=frozen, lora_rank=lora)
-    model.eval()
-    bare = AutoModelForCausalLM.from_pretrained(part("llama")).eval()
-    for item in codec.encode(test_examples(dialogues)):
-        batch = codec.collate([item])
-        with torch.inference_mode():
-            cache = model.start(model.encode(batch))
-            hidden = model.decode(batch["response"], cache)
-            logits = torch.stack([model.scores(hidden[:, i], cache) for i in range(hidden.shape[1])], 1)
-            whole = torch.cat([batch["prefix"], batch["response"]], 1)
-            expected = bare(input_ids=whole).logits[:, batch["prefix"].shape[1] :]
-        torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
+    assert_says_what_it_says_bare(model, codec, "llama", "prefix", test_examples(dialogues))
 
 
 def test_an_opened_gate_lets_the_memory_in_and_its_gradient_reaches_the_encoder(dialogues: list[Dialogue]) -> None:
