@@ -45,6 +45,13 @@ def _root() -> Path:
     return folder
 
 
+def scratch(name: str) -> Path:
+    """A folder that is gone when the process ends."""
+    folder = _root() / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def part(kind: str) -> str:
     """The folder of a tiny checkpoint of this kind, made once per process."""
     folder = _root() / kind

@@ -19,7 +19,7 @@ from attune.models import SYSTEMS
 from attune.models.layers.gated import GatedCrossAttention
 from attune.models.pretrained.exchange import KNOWLEDGE, Knowledge
 from attune.train.data import count_words
-from tests.pretrained import part
+from tests.pretrained import part, scratch
 
 SMALL = {"d_model": 16, "heads": 2, "ffn": 32}
 
@@ -75,15 +75,20 @@ def _perceiver(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Pretra
 
 
 def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> AttuneSystem:
-    """On tiny random parts; what it recalls is made up here."""
+    """On tiny random parts; what it recalls, if it is to, is made up here."""
     kind = SYSTEMS[name]
-    chosen = {"decoder": part("llama"), "decoder_frozen": 1, "lora_rank": 2, **model}
+    chosen = {"decoder": part("llama"), "decoder_frozen": 1, "lora_rank": 8, "concepts": 0, **model}
     network, codec = kind.fresh(kind.config_class(**chosen))
     with torch.no_grad():
         for layer_name, parameter in network.named_parameters():
             if "lora_B" in layer_name:
                 parameter.normal_(0, 0.3)  # as after some training: the adapters say something
-    system = AttuneSystem(network, codec, name, Decoding(max_steps=8), _perceiver("perceiver", dialogues))
+    perceiver = _perceiver("perceiver", dialogues)
+    system = AttuneSystem(network, codec, name, Decoding(max_steps=8), perceiver)
+    folder = scratch("perceiver")
+    perceiver.model.save_pretrained(folder)
+    perceiver.codec.save(folder)
+    codec.beside = {"perceiver": folder}
     if system.controls.recall:
         system.controls.recall = lambda contexts: [tuple(context[-1].text.split()[1::2][:5]) for context in contexts]
     return system
@@ -116,7 +121,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("roberta-gpt2", {"decoder": "llama", "decoder_frozen": 1, "knowledge": "none"}),
     ("kemp-lm", {"decoder": "llama", "decoder_frozen": 1}),
     ("kemp-lm", {"decoder": "llama", "graph": False}),
-    ("attune", {"emotion": False, "concepts": 0}),
+    ("attune", {"emotion": False, "label": False}),
     ("moel", {"norm": "pre", "top_k": 2, "tie_embeddings": True}),
     ("mime", {"norm": "pre", "prepend": "emotion"}),
     ("kemp", {"context_encoder": False, "norm": "pre"}),

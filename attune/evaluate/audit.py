@@ -95,19 +95,21 @@ class _Observed:
     decide: np.ndarray | None = None  # [n, 41]
 
     def take(self, places: Sequence[int]) -> _Observed:
-        return _Observed(**{
+        taken: dict[str, Any] = {
             what: [found[i] for i in places] if isinstance(found, list) else found[list(places)]
             for what, found in self._there()
-        })  # fmt: skip
+        }
+        return _Observed(**taken)
 
     @staticmethod
     def merge(parts: Sequence[_Observed]) -> _Observed:
-        return _Observed(**{
+        together: dict[str, Any] = {
             what: [said for part in parts for said in getattr(part, what)]
             if isinstance(found, list)
             else np.concatenate([getattr(part, what) for part in parts])
             for what, found in parts[0]._there()
-        })  # fmt: skip
+        }
+        return _Observed(**together)
 
     def _there(self) -> Iterator[tuple[str, Any]]:
         """What the system offers, by name."""

@@ -108,7 +108,11 @@ class Attune(Speaks, OnParts):
             return below(input_ids=ids, use_cache=False).last_hidden_state
 
     def losses(self, batch: Cache, tokens: int, examples: int) -> dict[str, Tensor]:
-        """Over whole dialogues: `ids`, `target` [B, S], and in training `row` and `length` [B]."""
+        """Over whole dialogues (`ids`, `target` [B, S], and in training `row` and `length` [B]), or over single examples."""
+        smoothing = self.config.label_smoothing if self.training else 0.0
+        if "ids" not in batch:
+            loss, nll = self.token_nll(batch, self.encode(batch), smoothing)
+            return {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
         ids, target = batch["ids"], batch["target"]
         if self.training and self.kept is not None:
             states = self.kept.states(batch["row"], batch["length"], lambda places: self.lower(ids[places]))
@@ -118,7 +122,6 @@ class Attune(Speaks, OnParts):
         hidden = above(inputs_embeds=states, use_cache=False).last_hidden_state
         wanted = target != IGNORE
         head = self.decoder.get_output_embeddings()
-        smoothing = self.config.label_smoothing if self.training else 0.0
         loss, nll = smoothed_nll(hidden[wanted], head.weight, head.bias, target[wanted], smoothing)
         return {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
 

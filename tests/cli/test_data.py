@@ -36,6 +36,7 @@ def test_check_prints_one_json_object(capsys: pytest.CaptureFixture[str], corpus
     assert found["splits"]["train"]["dialogues"] == 4
     assert found["splits"]["train"]["examples"] == {
         "all-turns": 11,
+        "contexts-and-situations": 11,
         "feedback": 3,
         "labelled-turns": 0,
         "listener-turns": 7,

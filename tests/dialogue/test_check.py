@@ -40,7 +40,13 @@ def test_a_check_counts_everything_once(corpus: Path) -> None:
     found = check(corpus)
     train, test = found.splits["train"], found.splits["test"]
     assert (train.reader, train.dialogues, train.turns, train.listener_turns) == ("jsonl", 4, 9, 4)
-    assert train.examples == {"listener-turns": 4, "feedback": 1, "all-turns": 5, "labelled-turns": 0}
+    assert train.examples == {
+        "listener-turns": 4,
+        "feedback": 1,
+        "all-turns": 5,
+        "labelled-turns": 0,
+        "contexts-and-situations": 4,
+    }
     assert train.emotions == {"sad": 2, "angry": 1}
     assert train.labels == {}
     assert (train.duplicate_ids, train.duplicate_dialogues, train.duplicate_contexts, train.bad_rows) == (1, 1, 2, 1)

@@ -58,9 +58,17 @@ def test_which_turns_are_responses(turns: tuple[Turn, ...], responses: dict[str,
         assert [example.id for example in examples([Dialogue("d", turns)], protocol)] == [f"d:{i}" for i in expected]
 
 
+def test_situations_are_contexts_that_nobody_answered(dialogues: list[Dialogue]) -> None:
+    first, second, *_ = examples(dialogues, "contexts-and-situations")
+    assert (first.id, first.emotion, first.response.text) == ("d1:0", "proud", "")
+    assert first.context == (Turn("speaker", str(dialogues[0].situation)),)
+    assert second == next(examples(dialogues))
+
+
 def test_protocols_have_a_name_and_a_version() -> None:
     assert {name: str(PROTOCOLS[name]) for name in PROTOCOLS} == {
         "all-turns": "all-turns-v1",
+        "contexts-and-situations": "contexts-and-situations-v1",
         "labelled-turns": "labelled-turns-v1",
         "feedback": "feedback-v1",
         "listener-turns": "listener-turns-v1",

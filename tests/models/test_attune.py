@@ -26,7 +26,7 @@ from tests.systems import small_system, test_examples
 
 @pytest.fixture
 def system(dialogues: list[Dialogue]) -> Any:
-    return small_system("attune", dialogues)
+    return small_system("attune", dialogues, concepts=3)
 
 
 def test_whole_dialogues_have_the_likelihood_of_their_examples(system: Any, dialogues: list[Dialogue]) -> None:
