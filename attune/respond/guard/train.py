@@ -1,0 +1,276 @@
+"""Fit the guard's classifier to the tuning data, the same way every time: ``python -m attune.respond.guard.train``.
+
+It needs the extra "train". One line in ten, chosen by its text, is never fitted on; what the classifier makes of those is
+printed at the end. The words of the messages, by frequency, are what misspelt words are mended to (`data/known.txt`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from attune.files import atomic_write
+from attune.parts import locate
+from attune.respond.guard.classifier import HEARD, JUDGED, OF_ANOTHER, SCALE, WEIGHTS, Array, Classifier
+from attune.respond.guard.words import KNOWN, Reader, load_reader, real_words
+
+if TYPE_CHECKING:
+    import torch
+
+RANK = 8  # of what is added to each layer
+RATE = 2e-3
+EPOCHS = 8
+BATCH = 24
+WARM_UP = 100  # steps
+SMOOTHING = 0.03
+SEED = 20
+MOST_TOKENS = 96
+DATA = Path(str(resources.files("attune.respond.guard"))) / "data"
+
+_BEFORE = ("hi", "hello", "honestly", "so", "i don't know how to say this but", "please help,", "sorry,", "listen,", "ok so",
+           "um", "well,", "today", "I need to tell someone:", "i feel awful.", "long story short,")  # fmt: skip
+_AFTER = ("lol", "please help", "i don't know what to do", "what should i do?", "thanks for listening", "that's all",
+          "sorry", "you know", "right now", "honestly", "and yeah", "do you understand?", "I'm serious")  # fmt: skip
+
+Text = str | tuple[str, str]
+
+
+class Sample(NamedTuple):
+    """What the encoder reads, and the number of its label."""
+
+    text: Text
+    label: int
+
+
+class Tuning:
+    """The tuning data, and its variations: no epoch reads a line the same way."""
+
+    def __init__(self, seed: int = SEED) -> None:
+        self._draw = np.random.default_rng(seed)
+        self.messages = [row for row in read_lines("messages.jsonl") if not held_out(row)]
+        self.replies = [row for row in read_lines("replies.jsonl") if not held_out(row)]
+        self._said: dict[str, list[str]] = {"any": [], "none": [], "calm": []}
+        for row in self.messages:
+            for name in ("any", row["risk"]) if row["risk"] else ("none",):
+                self._said.setdefault(name, []).append(row["text"])
+            if not row["risk"] and row["kind"] in ("everyday", "sadness", "positive", "fear", "grief"):
+                self._said["calm"].append(row["text"])
+        self._kind_words = [row["reply"] for row in self.replies if row["kind"] == "ok" and row.get("to") == "calm"]
+
+    def heard(self) -> list[Sample]:
+        """Every message once: as it is, with a slip, between other words, or beside a harmless message."""
+        return [Sample(self._varied(row["text"]), label_of(row)) for row in self.messages]
+
+    def judged(self) -> list[Sample]:
+        """Every reply twice, a harmless one three times, after a message of its own or of its kind."""
+        rows = self.replies * 2 + [row for row in self.replies if row["kind"] == "ok"]
+        return [Sample(self._pair(row), JUDGED.index(row["kind"])) for row in rows]
+
+    def _varied(self, text: str) -> str:
+        dice = self._draw.random()
+        if dice < 0.15:
+            return self._slip(text)
+        if dice < 0.3:
+            return f"{self._pick(_BEFORE)} {text} {self._pick(_AFTER)}"
+        if dice < 0.45:
+            calm = [self._pick(self._said["calm"]) for _ in range(2)]
+            return " ".join([*calm[: dice >= 0.35], text, *calm[1 : 1 + (dice < 0.4)]])
+        return text
+
+    def _pair(self, row: dict[str, Any]) -> tuple[str, str]:
+        said = row["context"][-1] if "context" in row else self._pick(self._said[row["to"]])
+        if self._draw.random() < 0.1:
+            said = f"{self._pick(self._said['calm'])} {said}"
+        reply, dice = row["reply"], self._draw.random()
+        if dice < 0.15:
+            reply = f"{reply} {self._pick(self._kind_words)}"
+        elif dice < 0.35:
+            reply = f"{self._pick(self._kind_words)} {reply}"
+        elif dice < 0.42:
+            reply = self._slip(reply)
+        elif dice < 0.55 and row["kind"] == "ok":  # a reply that streams is judged before its end
+            words = reply.split()
+            reply = " ".join(words[: int(self._draw.integers(1, len(words) + 1))])
+        return said, reply
+
+    def _slip(self, text: str) -> str:
+        """A letter dropped, doubled or swapped in one longer word."""
+        words = text.split()
+        long = [i for i, word in enumerate(words) if len(word) > 3]
+        if long:
+            i = self._pick(long)
+            word, at = words[i], int(self._draw.integers(1, len(words[i]) - 1))
+            swapped = word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :]
+            words[i] = self._pick((word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:], swapped))
+        return " ".join(words)
+
+    def _pick(self, options: Sequence[Any]) -> Any:
+        return options[int(self._draw.integers(len(options)))]
+
+
+def read_lines(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of tuning data."""
+    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+
+
+def held_out(row: dict[str, Any]) -> bool:
+    """Whether a row is kept for measuring. Rows made from one pattern (a `group`) stay together."""
+    return crc32(str(row.get("group", row.get("text", row.get("reply")))).encode()) % 10 == 0
+
+
+def label_of(message: dict[str, Any]) -> int:
+    """The number of a message's label."""
+    return HEARD.index(f"{message['risk'] or 'none'}{OF_ANOTHER if message.get('other') else ''}")
+
+
+def write_known() -> None:
+    """The words of the messages that are words of the encoder's vocabulary too, most frequent first."""
+    real = real_words()
+    texts = (row["text"] for row in read_lines("messages.jsonl") if row["kind"] not in ("typo", "slang"))
+    counts = Counter(word for text in texts for word in re.findall("[a-z]+", text.lower()))
+    known = [word for word, count in counts.most_common() if count > 1 and len(word) > 2 and word in real]
+    with atomic_write(DATA / KNOWN) as file:
+        file.write("\n".join(known) + "\n")
+
+
+class Model:
+    """The encoder in torch: its own weights stay as they are; what is added to them, and the heads, are fitted."""
+
+    def __init__(self, seed: int = SEED) -> None:
+        import torch
+        from tokenizers import Tokenizer
+        from torch import nn
+        from torch.nn.utils import parametrize
+        from transformers import AutoModel
+
+        class Added(nn.Module):
+            def __init__(self, weight: torch.Tensor) -> None:
+                super().__init__()
+                self.down = nn.Parameter(torch.randn(RANK, weight.shape[1]) / weight.shape[1] ** 0.5)
+                self.up = nn.Parameter(torch.zeros(weight.shape[0], RANK))
+
+            def forward(self, weight: torch.Tensor) -> torch.Tensor:
+                return weight + self.up @ self.down
+
+        torch.manual_seed(seed)
+        folder = locate("minilm")
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(MOST_TOKENS)
+        self.encoder = AutoModel.from_pretrained(folder)
+        self.encoder.requires_grad_(False)
+        self.added: dict[str, Added] = {}
+        for name, module in list(self.encoder.named_modules()):
+            if isinstance(module, nn.Linear) and name.startswith("encoder.layer"):
+                self.added[name] = Added(module.weight)
+                parametrize.register_parametrization(module, "weight", self.added[name], unsafe=True)
+        self.heads = {"hear": nn.Linear(384, len(HEARD)), "judge": nn.Linear(384, len(JUDGED))}
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [value for module in (*self.added.values(), *self.heads.values()) for value in module.parameters()]
+
+    def scores(self, task: str, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+        import torch
+
+        longest = max(map(len, tokens))
+        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in tokens])
+        mask = torch.tensor([[1.0] * len(row) + [0.0] * (longest - len(row)) for row in tokens])
+        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        vectors = torch.nn.functional.normalize((states * mask[..., None]).sum(dim=1), dim=-1)
+        scores: torch.Tensor = self.heads[task](SCALE * vectors)
+        return scores
+
+    def weights(self) -> dict[str, NDArray[np.float16]]:
+        """What :class:`Classifier` needs."""
+        found = {f"{name}.{key}": value for name, part in self.added.items() for key, value in part.named_parameters()}
+        found |= {f"{task}.{key}": value for task, head in self.heads.items() for key, value in head.named_parameters()}
+        return {name: value.detach().numpy().astype(np.float16) for name, value in found.items()}
+
+
+def fit(model: Model, tuning: Tuning, reader: Reader, seed: int = SEED) -> None:
+    """Fit both tasks together, in batches of texts of like length."""
+    import torch
+
+    draw = np.random.default_rng(seed)
+    count = len(tuning.heard()) // BATCH + len(tuning.judged()) // BATCH + 2
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min((step + 1) / WARM_UP, max(0.02, 1 - step / (EPOCHS * count)))
+    )
+    for epoch in range(EPOCHS):
+        model.encoder.train()
+        batches = [
+            (task, batch)
+            for task, samples in (("hear", tuning.heard()), ("judge", tuning.judged()))
+            for batch in _batches(_encoded(model, reader, samples), draw)
+        ]
+        losses = []
+        for i in draw.permutation(len(batches)):
+            task, batch = batches[i]
+            labels = torch.tensor([label for _, label in batch])
+            scores = model.scores(task, [tokens for tokens, _ in batch])
+            loss = torch.nn.functional.cross_entropy(scores, labels, label_smoothing=SMOOTHING)
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            falling.step()
+            losses.append(loss.item())
+        print(f"epoch {epoch + 1} of {EPOCHS}: loss {np.mean(losses):.3f}", flush=True)
+    model.encoder.eval()
+
+
+def _encoded(model: Model, reader: Reader, samples: Sequence[Sample]) -> list[tuple[list[int], int]]:
+    rows = [tuple(map(reader.read, text)) if isinstance(text, tuple) else reader.read(text) for text, _ in samples]
+    encoded = model.tokenizer.encode_batch(rows)
+    return [(code.ids, sample.label) for code, sample in zip(encoded, samples, strict=True)]
+
+
+def _batches(rows: list[tuple[list[int], int]], draw: np.random.Generator) -> list[list[tuple[list[int], int]]]:
+    order = np.argsort([len(tokens) + 4 * draw.random() for tokens, _ in rows])
+    return [[rows[i] for i in order[start : start + BATCH]] for start in range(0, len(order), BATCH)]
+
+
+def measure(classifier: Classifier, reader: Reader) -> str:
+    """What the classifier makes of the rows that were held out, by the harmless share of each."""
+    messages = [row for row in read_lines("messages.jsonl") if held_out(row)]
+    replies = [row for row in read_lines("replies.jsonl") if held_out(row) and "context" in row]
+    heard = 1 - classifier.hear([reader.read(row["text"]) for row in messages])[:, 0]
+    pairs = [(reader.read(row["context"][-1]), reader.read(row["reply"])) for row in replies]
+    judged = 1 - classifier.judge(pairs)[:, 0]
+    lines = [_line("messages", heard, np.array([bool(row["risk"]) for row in messages]))]
+    return "\n".join([*lines, _line("replies", judged, np.array([row["kind"] != "ok" for row in replies]))])
+
+
+def _line(name: str, shares: Array, bad: NDArray[np.bool_]) -> str:
+    found = (f"from {least:.1f}: {(shares[bad] >= least).mean():.1%} found, {(shares[~bad] >= least).mean():.1%} false"
+             for least in (0.3, 0.4, 0.5, 0.6))  # fmt: skip
+    return f"held-out {name} ({bad.sum()} and {(~bad).sum()} harmless): {'; '.join(found)}"
+
+
+def main() -> None:
+    """Fit, write and measure."""
+    import torch
+
+    torch.set_num_threads(1)  # the same sums on every machine
+    write_known()
+    reader, model = load_reader(), Model()
+    fit(model, Tuning(), reader)
+    weights = model.weights()
+    with atomic_write(DATA / WEIGHTS, "wb") as file:
+        file.write(save(weights))
+    print(measure(Classifier({name: value.astype(np.float32) for name, value in weights.items()}), reader))
+
+
+if __name__ == "__main__":
+    main()
