@@ -20,6 +20,7 @@ from attune.generate.reranking import CommonPhrases, Labelling, Ranked, Reranker
 from attune.generate.saying import EVEN, Speaker, Tone
 from attune.generate.systems import System
 from attune.respond.exchange import Exchange
+from attune.respond.guard import load_guard
 from attune.respond.guarding import Chosen, Guarding, Guards, report
 from attune.respond.opening import licence_of, open_named
 from attune.respond.replies import Analysis, Clock, Reply
@@ -71,7 +72,7 @@ def load(
     (tone or EVEN).checked()
     opened = open_named(system)
     if isinstance(guard, bool):
-        watching = _guard(country) if guard else None
+        watching: Guards | None = load_guard(country) if guard else None
     else:
         watching = guard
     return Agent(
@@ -390,16 +391,6 @@ def _pieces(stream: Iterator[str], clock: Clock, closed: Callable[[], bool]) -> 
     finally:
         if hasattr(stream, "close"):
             stream.close()
-
-
-def _guard(country: str | None) -> Guards | None:
-    try:
-        from attune.respond.guard import load_guard
-    except ImportError as error:
-        if error.name != "attune.respond.guard":
-            raise  # a guard that cannot be opened is no reason to talk without one
-        return None
-    return load_guard(country)
 
 
 def _common_phrases(system: System) -> CommonPhrases | None:
