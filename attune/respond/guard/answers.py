@@ -34,6 +34,14 @@ class Answers:
             if isinstance(texts, dict)
         }
 
+    def own(self, text: str) -> bool:
+        """Whether a text is one of these messages, or the beginning of one: nobody has to judge them."""
+        plain = " ".join(text.split())
+        said = [*(one for texts in self._risks.values() for one in texts)]
+        said += [*self._texts["fallback"], *self._texts["fallback in danger"]]
+        said += [_filled(self._texts[name], {}) for name in ("machine", "machine, again")]
+        return any(one.startswith(plain) for one in said)
+
     def to_risk(self, label: str, said: Sequence[str]) -> str:
         """The message for a risk: the whole one, and shorter ones once that was `said`."""
         first, *again = self._risks[label]

@@ -108,6 +108,8 @@ class Guard:
         talk = _talk(turns)
         if again := repeated(reply, talk.person, talk.agent):
             return Checked(False, "repeats", again)
+        if self._answers.own(reply):
+            return Checked(True, None, "a message of the guard itself")
         last = talk.person[-1] if talk.person else ""
         danger = "" if self._sign(last).label else next(self._risky(talk), "")
         text, said = self._reader.read(reply), self._reader.read(f"{danger} {last}")

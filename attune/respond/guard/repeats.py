@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 ALIKE = 0.9  # from here on two texts are the same to a reader
-_RUN = 8  # words in a row that nobody says again by chance
+_RUN = 6  # words in a row that nobody says again by chance
+_FLIPPED = {"i": "you", "my": "your", "me": "you", "am": "are", "im": "youre", "myself": "yourself", "was": "were"}
 
 
 def repeated(reply: str, by_person: Sequence[str], by_agent: Sequence[str]) -> str | None:
@@ -21,7 +22,7 @@ def repeated(reply: str, by_person: Sequence[str], by_agent: Sequence[str]) -> s
     words = _words(reply)
     for said in by_person:
         other = _words(said)
-        if _same(words, other) or _inside(words, other, 4) or _inside(other, words, 4) or _shared(words, other) >= _RUN:
+        if _said_back(words, other):
             return f"says what the person said: “{said.strip()[:80]}”"
     for said in by_agent:
         other = _words(said)
@@ -34,6 +35,15 @@ def repeated(reply: str, by_person: Sequence[str], by_agent: Sequence[str]) -> s
     ):
         return "says the same thing more than once"
     return None
+
+
+def _said_back(words: list[str], other: list[str]) -> bool:
+    """Whether a reply is what the person said, or a piece of it, also with "you" for "I" if it is long."""
+    if _inside(words, other, 4) or _inside(other, words, 4) or _shared(words, other) >= _RUN:
+        return True
+    if len(words) > _RUN:
+        words, other = ([_FLIPPED.get(word, word) for word in row] for row in (words, other))
+    return _same(words, other)
 
 
 def _words(text: str) -> list[str]:

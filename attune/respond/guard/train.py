@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RANK = 8  # of what is added to each layer
 RATE = 2e-3
-EPOCHS = 8
+EPOCHS = 6
 BATCH = 24
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
