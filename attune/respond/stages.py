@@ -14,6 +14,7 @@ from attune.emotion.taxonomy import EMOTIONS, LABELS, polarity
 from attune.errors import MissingError
 from attune.knowledge.ckece import Ckece, EmotionalConcept
 from attune.knowledge.graph import CLS, GraphBuilder
+from attune.respond.unfit import fit
 
 Shares = dict[str, float]
 
@@ -58,7 +59,7 @@ class SystemPerceives:
 
 
 class RecallsConcepts:
-    """CKECE over the turns of a context. It is opened when it is first needed.
+    """CKECE over the turns of a context, without what a listener does not bring up. It is opened when it is first needed.
 
     If a part that it needs is not here and cannot be fetched, nothing is recalled, and `trouble` says why.
     """
@@ -74,7 +75,7 @@ class RecallsConcepts:
         if ckece is None:
             return [[] for _ in contexts]
         found = ckece.extract([" ".join(turn.text for turn in context) for context in contexts])
-        return [extraction.concepts for extraction in found]
+        return [[concept for concept in extraction.concepts if fit(concept.concept)] for extraction in found]
 
     def open(self) -> Ckece | None:
         """What is asked, ready to answer; None if it cannot be had."""
@@ -109,7 +110,7 @@ def graph_values(builder: GraphBuilder, context: Context) -> dict[str, Any]:
     edges: list[dict[str, Any]] = [
         {"from": i, "to": i - 1, "relation": "before"} for i in range(2, 1 + len(graph.words))
     ]
-    for concept in graph.concepts:
+    for concept in filter(lambda concept: fit(concept.concept), graph.concepts):
         edges += [{"from": 1 + word, "to": len(nodes), "relation": concept.relation} for word in concept.words]
         nodes.append(
             {"id": len(nodes), "text": concept.concept, "kind": "concept", "intensity": round(concept.intensity, 4)}
