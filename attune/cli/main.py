@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "compare": "attune.cli.compare — Put the scores of several runs side by side.",
     "audit": "attune.cli.audit — Check that a system sees nothing it must not see.",
     "results": "attune.cli.results — Write docs/RESULTS.md from results/.",
+    "examples": "attune.cli.examples — Answer the papers' case studies, beside their replies.",
 }
 
 # The class below Typer's public BadParameter is what every wrong use of the command line raises.
