@@ -13,7 +13,7 @@ UNFIT = frozenset([
     "copulation", "corpse", "crap", "crappy", "cum", "cunt", "decapitate", "dick", "dildo", "ejaculate",
     "ejaculation", "erect", "erection", "erotic", "fag", "faggot", "fart", "feces", "fellatio", "fetish", "foreplay",
     "fornicate", "fornication", "fuck", "fucker", "fucking", "genital", "genitalia", "genitals", "gore", "groin",
-    "guillotine", "hitler", "homo", "hooker", "horny", "incest", "intercourse", "kinky", "lewd", "lust", "lynch",
+    "guillotine", "hitler", "homo", "hooker", "horny", "incest", "intercourse", "kill", "killer", "killing", "kinky", "lewd", "lust", "lynch",
     "massacre", "masturbate", "masturbation", "molest", "molester", "motherfucker", "murder", "murderer", "naked",
     "nazi", "necrophilia", "negro", "nigger", "nipple", "noose", "nude", "nudist", "nudity", "orgasm", "orgy",
     "ovulate", "pedophile", "penetrate", "penis", "pervert", "perverted", "pimp", "piss", "poop", "porn", "porno",
