@@ -41,14 +41,16 @@ _COLUMNS = (
 class _Task:
     title: str
     protocol: str | None = None  # whose results of ours stand here
-    systems: frozenset[str] | None = None  # … and only of these systems
+    runs: frozenset[str] | None = None  # … and only of these systems or runs
 
 
 _TASKS = {
     "listener-turns": _Task("Every listener turn of EmpatheticDialogues", "listener-turns"),
     "feedback": _Task("EmpDG's test set (004): listener turns with feedback", "feedback"),
     "generative": _Task(
-        "Generative systems of EmpatheticDialogues (003)", "listener-turns", frozenset({"ed-generative"})
+        "Generative systems of EmpatheticDialogues (003)",
+        "listener-turns",
+        frozenset({"ed-generative", "emoprepend-prepend-1", "emoprepend-topicprepend-1"}),
     ),
     "retrieval": _Task("Retrieval systems of EmpatheticDialogues (003)"),
     "labels": _Task("The label of an utterance, one of 41 (002)", "labelled-turns"),
@@ -100,7 +102,7 @@ def render(found: Sequence[tuple[str, Scores]], by_concepts: Sequence[Sequence[P
         ours = [
             one
             for one in scores
-            if one.protocol == about.protocol and (about.systems is None or one.system in about.systems)
+            if one.protocol == about.protocol and (about.runs is None or about.runs & {one.system, one.title})
         ]
         parts.append(f"## {about.title}\n")
         for corpus in (places := corpora(task)):
