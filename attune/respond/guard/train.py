@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,10 +27,10 @@ from attune.respond.guard.words import KNOWN, Reader, load_reader, real_words
 if TYPE_CHECKING:
     import torch
 
-RANK = 8  # of what is added to each layer
+RANK = 16  # of what is added to each layer
 RATE = 2e-3
-EPOCHS = 6
-BATCH = 24
+EPOCHS = 4
+BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
 SEED = 20
@@ -72,8 +72,8 @@ class Tuning:
         return [Sample(self._varied(row["text"]), label_of(row)) for row in self.messages]
 
     def judged(self) -> list[Sample]:
-        """Every reply twice, a harmless one three times, after a message of its own or of its kind."""
-        rows = self.replies * 2 + [row for row in self.replies if row["kind"] == "ok"]
+        """Every reply once, a harmless one twice, after a message of its own or of its kind."""
+        rows = self.replies + [row for row in self.replies if row["kind"] == "ok"]
         return [Sample(self._pair(row), JUDGED.index(row["kind"])) for row in rows]
 
     def _varied(self, text: str) -> str:
@@ -150,7 +150,6 @@ class Model:
         import torch
         from tokenizers import Tokenizer
         from torch import nn
-        from torch.nn.utils import parametrize
         from transformers import AutoModel
 
         class Added(nn.Module):
@@ -159,8 +158,11 @@ class Model:
                 self.down = nn.Parameter(torch.randn(RANK, weight.shape[1]) / weight.shape[1] ** 0.5)
                 self.up = nn.Parameter(torch.zeros(weight.shape[0], RANK))
 
-            def forward(self, weight: torch.Tensor) -> torch.Tensor:
-                return weight + self.up @ self.down
+            def forward(self, read: torch.Tensor) -> torch.Tensor:
+                return nn.functional.linear(nn.functional.linear(read, self.down), self.up)
+
+        def hook(added: Added) -> Callable[..., torch.Tensor]:
+            return lambda _, read, made: made + added(read[0])
 
         torch.manual_seed(seed)
         folder = locate("minilm")
@@ -173,7 +175,7 @@ class Model:
         for name, module in list(self.encoder.named_modules()):
             if isinstance(module, nn.Linear) and name.startswith("encoder.layer"):
                 self.added[name] = Added(module.weight)
-                parametrize.register_parametrization(module, "weight", self.added[name], unsafe=True)
+                module.register_forward_hook(hook(self.added[name]))
         self.heads = {"hear": nn.Linear(384, len(HEARD)), "judge": nn.Linear(384, len(JUDGED))}
 
     def parameters(self) -> list[torch.nn.Parameter]:

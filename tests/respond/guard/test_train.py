@@ -46,7 +46,7 @@ def test_a_reply_to_any_risk_is_paired_with_one() -> None:
     tuning = Tuning()
     risky = {row["text"] for row in tuning.messages if row["risk"]}
     tuning.replies = [{"to": "any", "reply": "How exciting!", "kind": "belittles-danger"}] * 20
-    assert sum(said in risky for (said, _), _ in tuning.judged()) > 20  # of 40; some follow other words
+    assert sum(said in risky for (said, _), _ in tuning.judged()) > 10  # of 20; some follow other words
 
 
 def test_the_known_words_are_those_of_the_messages() -> None:
