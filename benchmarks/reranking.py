@@ -33,10 +33,9 @@ from attune.generate.reranking import CommonPhrases, Reranker, Weights
 from attune.generate.saying import Ask, Candidate
 from attune.respond.agent import load
 
-METRICS = ("dist_1", "dist_2", "avg_bleu", "ses", "length")
+METRICS = ("dist_1", "dist_2", "avg_bleu", "ses", "mean_length")
 WEIGHED = ("likelihood", "overlap", "similarity", "label", "generic", "repeats")
 BATCH = 16
-Sampled = Sequence[tuple[Ask, Sequence[Candidate]]]
 
 
 def main() -> None:
