@@ -12,7 +12,7 @@ from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.papers import PaperRow, corpora, papers, rows
 from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
 from attune.evaluate.sweeps import Point, sweep_table, sweeps
-from attune.evaluate.tables import Table, cell, comparison, marks
+from attune.evaluate.tables import Footnotes, Table, cell, comparison
 from attune.files import atomic_write
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -159,21 +159,21 @@ def _task_table(published: Sequence[PaperRow], ours: Sequence[Scores]) -> Table:
         | {f"{m} (oracle)" for m in measured if _oracle(ours, m)}
     )
     names = [name for base in _COLUMNS for name in (base, f"{base} (oracle)") if name in told]
-    marked = {name: marks(ours, name) for name in measured}
+    footnotes = Footnotes()
+    marked = {name: footnotes.column(ours, name) for name in measured}
     order = list(dict.fromkeys(row.ours for row in published if row.ours))
     order += sorted({one.system for one in ours} - set(order))
     lines: list[list[str]] = []
     for system in [*order, None]:
         for one in ours:
             if one.system == system:
-                cells = [_own_cell(one, name, marked.get(name, ({}, []))[0]) for name in names]
+                cells = [_own_cell(one, name, marked.get(name, {})) for name in names]
                 lines.append([f"**{one.title}**", "Attune", *cells, _how(one)])
         for row, said in zip(published, figures, strict=True):
             if row.ours == system:
                 cells = [f"{said[name]:.{3 if name == 'ses' else 2}f}" if name in said else "–" for name in names]
                 lines.append([f"*{row.system}*", row.source, *cells, row.differs])
-    notes = [note for _, footnotes in marked.values() for note in footnotes]
-    return Table(["system", "source", *map(_title, names), "how it was taken, what differs"], lines, notes)
+    return Table(["system", "source", *map(_title, names), "how it was taken, what differs"], lines, footnotes.notes())
 
 
 def _figures(row: PaperRow) -> dict[str, float]:

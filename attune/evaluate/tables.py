@@ -91,21 +91,31 @@ def clash(scores: Sequence[Scores], metric: str) -> tuple[Scores, Scores, list[s
     return None
 
 
-def marks(scores: Sequence[Scores], metric: str) -> tuple[dict[str, str], list[str]]:
-    """Signature → footnote mark for a column in which runs differ in what matters, and the footnotes; empty if none do."""
-    having = [one for one in scores if one.value(metric) is not None]
-    if clash(having, metric) is None:
-        return {}, []
-    agree = METRICS[metric].agree
-    keys = {str(one.signature): tuple(pair for pair in one.signature.pairs() if pair[0] in agree) for one in having}
-    ways = list(dict.fromkeys(keys.values()))
-    differing = {pair[0][0] for pair in zip(*ways, strict=True) if len(set(pair)) > 1}
-    mark = {way: _MARKS[i % len(_MARKS)] for i, way in enumerate(ways)}
-    said = [", ".join(f"{name} {value}" for name, value in way if name in differing) for way in ways]
-    return (
-        {signature: mark[way] for signature, way in keys.items()},
-        [f"{METRICS[metric].title}: {mark[way]} {text}" for way, text in zip(ways, said, strict=True)],
-    )
+class Footnotes:
+    """The marks of one table: the same way of measuring has the same mark in every column that mixes several."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, str] = {}
+
+    def column(self, scores: Sequence[Scores], metric: str) -> dict[str, str]:
+        """Signature → mark, where the runs differ in what matters to the metric; empty if none do."""
+        having = [one for one in scores if one.value(metric) is not None]
+        if clash(having, metric) is None:
+            return {}
+        agree = METRICS[metric].agree
+        keys = {str(one.signature): tuple(pair for pair in one.signature.pairs() if pair[0] in agree) for one in having}
+        differing = {pair[0][0] for pair in zip(*set(keys.values()), strict=True) if len(set(pair)) > 1}
+        said = {
+            signature: ", ".join(f"{name} {value}" for name, value in way if name in differing)
+            for signature, way in keys.items()
+        }
+        for text in said.values():
+            self._marks.setdefault(text, _MARKS[len(self._marks) % len(_MARKS)])
+        return {signature: self._marks[text] for signature, text in said.items()}
+
+    def notes(self) -> list[str]:
+        """What each mark stands for."""
+        return [f"{mark} {text}" for text, mark in self._marks.items()]
 
 
 def comparison(
@@ -118,7 +128,7 @@ def comparison(
     """
     named = list(metrics) if metrics else in_order(METRICS)
     rows = [[one.title] for one in scores]
-    header, notes = ["run"], []
+    header, footnotes = ["run"], Footnotes()
     for name in named:
         metric = METRICS[name]
         for oracle in (False, True):
@@ -128,7 +138,7 @@ def comparison(
             found = clash(group, name)
             if found and not mix:
                 raise SettingsError(_refusal(name, found))
-            mark, footnotes = marks(group, name)
+            mark = footnotes.column(group, name)
             header.append(metric.title + (" (oracle)" if oracle else ""))
             best = None if found else _best(group, name)
             for row, one in zip(rows, scores, strict=True):
@@ -138,8 +148,7 @@ def comparison(
                     text = f"**{text}**" if score.value == best else text
                     text += mark.get(str(one.signature), "")
                 row.append(text)
-            notes += footnotes
-    return Table(header, rows, notes)
+    return Table(header, rows, footnotes.notes())
 
 
 def run_table(scores: Scores) -> Table:

@@ -16,7 +16,7 @@ from attune.evaluate.figures import confused_pairs
 from attune.evaluate.intervals import Score
 from attune.evaluate.scores import Scores
 from attune.evaluate.signature import Signature
-from attune.evaluate.tables import comparison, run_table
+from attune.evaluate.tables import Footnotes, comparison, run_table
 
 
 def run(system: str = "a", *, oracle: bool = False, confusion: bool = False, **told: object) -> Scores:
@@ -81,8 +81,17 @@ def test_seed_and_version_are_told_but_not_compared() -> None:
 def test_mixed_columns_are_marked_and_nothing_in_them_is_best() -> None:
     table = comparison([run("a", decoding="greedy"), run("b", decoding="beam", dist_1=0.9)], mix=True)
     assert [row[3] for row in table.rows] == ["0.50 [0.40, 0.60]ᵃ", "0.90 [0.80, 1.00]ᵇ"]
-    assert table.notes == ["dist-1: ᵃ decoding greedy", "dist-1: ᵇ decoding beam"]
+    assert table.notes == ["ᵃ decoding greedy", "ᵇ decoding beam"]
     assert "ᵃ" not in table.rows[0][1]
+
+
+def test_one_way_of_measuring_has_one_mark_in_all_columns() -> None:
+    ours = [run("a", decoding="greedy"), run("b", decoding="beam", vocabulary="train-9")]
+    notes, columns = Footnotes(), {}
+    for name in ("dist_1", "ppl_token", "dist_1"):
+        columns[name] = list(notes.column(ours, name).values())
+    assert columns == {"dist_1": ["ᵃ", "ᵇ"], "ppl_token": ["ᶜ", "ᵈ"]}
+    assert len(notes.notes()) == 4
 
 
 def test_an_oracles_figures_have_a_column_that_says_so() -> None:

@@ -104,7 +104,7 @@ def test_figures_taken_differently_are_marked() -> None:
     page = render(found)
     assert "**2.50**ᵃ" in page
     assert "**2.50**ᵇ" in page
-    assert "dist-2: ᵃ decoding greedy" in page
+    assert "\nᵃ decoding greedy" in page
     assert "**36.25**ᵃ" not in page
 
 

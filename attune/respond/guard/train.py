@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RANK = 16  # of what is added to each layer
 RATE = 2e-3
-EPOCHS = 4
+EPOCHS = 5
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
