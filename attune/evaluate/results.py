@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attune.errors import DataError
+from attune.evaluate.ablations import Trial, read_trials, trial_table
 from attune.evaluate.intervals import Score
 from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.papers import PaperRow, corpora, papers, rows
@@ -85,7 +86,7 @@ def write_results(
     """Write the page, and the short table in a README between its two marks."""
     found = read_results(results)
     with atomic_write(Path(out)) as file:
-        file.write(render(found, sweeps(results, *CONCEPTS)))
+        file.write(render(found, sweeps(results, *CONCEPTS), read_trials(results)))
     if readme is not None and Path(readme).is_file():
         text = Path(readme).read_text(encoding="utf-8")
         if BEGIN in text or END in text:
@@ -94,8 +95,12 @@ def write_results(
                 file.write(new)
 
 
-def render(found: Sequence[tuple[str, Scores]], by_concepts: Sequence[Sequence[Point]] = ()) -> str:
-    """The whole page. `by_concepts` are runs that differ in the number of concepts alone."""
+def render(
+    found: Sequence[tuple[str, Scores]],
+    by_concepts: Sequence[Sequence[Point]] = (),
+    trials: Sequence[Sequence[Trial]] = (),
+) -> str:
+    """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `trials` short trainings."""
     scores = [one for _, one in found]
     parts = [_INTRO.format(papers="; ".join(f"{seed} {paper}" for seed, paper in papers().items()))]
     for task, about in _TASKS.items():
@@ -113,6 +118,9 @@ def render(found: Sequence[tuple[str, Scores]], by_concepts: Sequence[Sequence[P
     if by_concepts:
         parts.append("## Accuracy against the number of concepts (001, Fig. 5)\n")
         parts += [sweep_table(group, CONCEPTS[0], SWEPT).markdown() for group in by_concepts]
+    if trials:
+        parts.append("## What each part is worth (validation, short trainings)\n")
+        parts += [f"### {group[0].system}\n\n{trial_table(group).markdown()}" for group in trials]
     parts.append("## Each run\n")
     parts += [_run(name, one) for name, one in found] or ["No run has been scored yet.\n"]
     parts.append("## What the metrics are\n")
