@@ -1,6 +1,7 @@
 """A run of `attune` as the light runtime loads it: the perceiver as ONNX, the decoder's adapters as GGUF; no torch, no base weights.
 
-Both are made from the run's tensors alone, by numpy, and the same run gives the same bytes.
+Both are made from the run's tensors alone, by numpy, and the same run gives the same bytes. Beside them the run itself may stand,
+in half precision, for torch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir, sha256
@@ -20,14 +21,18 @@ from attune.parts import locate
 from attune.train.export_adapter import Kind, write_adapter
 from attune.train.export_perceiver import write_perceiver
 
-PERCEIVER, ADAPTER, GRAPH = "perceiver", "adapter.gguf", "perceiver.onnx"
+PERCEIVER, ADAPTER, GRAPH, WEIGHTS = "perceiver", "adapter.gguf", "perceiver.onnx", "model.safetensors"
+TORCH = "torch"  # the folder of an export that holds the run
 HEADS = ("emotion", "label")
 # What the light runtime reads of a run's configuration.
 KEPT = ("model_type", "control_tokens", "concepts", "emotion", "label", "longest", "lora_rank")
 
 
-def export(run: str | Path, out: str | Path, kind: Kind = "q8_0") -> dict[str, int]:
-    """Write a run of `attune` to a new folder, which takes the place of what is there; gives the size of each file in bytes."""
+def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = False) -> dict[str, int]:
+    """Write a run of `attune` to a new folder, which takes the place of what is there; gives the size of each file in bytes.
+
+    With `torch` the folder has one for torch too, which opens as the run does.
+    """
     run, out = Path(run), Path(out)
     config, perceiver = _config(run, "attune"), _config(run / PERCEIVER, "perceiver")
     if config["decoder"] != "smollm2":
@@ -45,6 +50,8 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0") -> dict[str, i
             shutil.copyfile(_there(source / role / "tokenizer.json"), new / role / "tokenizer.json")
         if (run / "config.yaml").is_file():  # its recipe, for the decoding
             shutil.copyfile(run / "config.yaml", new / "config.yaml")
+        if torch:
+            halve(run, new / TORCH)
         settings = {name: config[name] for name in KEPT}
         settings |= {"family": "light", "parts": [config["decoder"]], "decoder": config["decoder"]}
         settings["vocabulary"] = config["bases"]["decoder"]["config"]["vocab_size"]
@@ -52,6 +59,22 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0") -> dict[str, i
         settings["files"] = {name: sha256(new / name) for name in (ADAPTER, GRAPH)}
         (new / "config.json").write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         return {str(file.relative_to(new)): file.stat().st_size for file in sorted(new.rglob("*")) if file.is_file()}
+
+
+def halve(run: Path, folder: Path) -> None:
+    """Copy what opening a run needs, with its weights in half precision."""
+    tokenizers = [file for role in (run / "decoder", run / PERCEIVER / "encoder") for file in sorted(role.iterdir())]
+    for file in (
+        *(place / name for place in (run, run / PERCEIVER) for name in ("config.json", "config.yaml")),
+        *tokenizers,
+    ):
+        if file.is_file():
+            copy = folder / file.relative_to(run)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+    for place in (run, run / PERCEIVER):
+        halved = {name: value.astype(np.float16) for name, value in _tensors(place).items()}
+        save_file(halved, folder / place.relative_to(run) / WEIGHTS, {"format": "pt"})
 
 
 def export_perceiver(run: Path, config: dict[str, Any], folder: Path) -> None:
@@ -63,7 +86,7 @@ def export_perceiver(run: Path, config: dict[str, Any], folder: Path) -> None:
     trained = _tensors(run)
     tensors: dict[str, np.ndarray] = {}
     if config["encoder_frozen"] or config["embeddings_frozen"]:
-        tensors |= load_file(locate("minilm") / "model.safetensors")
+        tensors |= load_file(locate("minilm") / WEIGHTS)
     tensors |= {name.removeprefix("encoder."): value for name, value in trained.items() if name.startswith("encoder.")}
     heads = {}
     for name, temperature in zip(HEADS, config["temperatures"], strict=True):
@@ -87,7 +110,7 @@ def _config(run: Path, system: str) -> dict[str, Any]:
 
 
 def _tensors(run: Path) -> dict[str, np.ndarray]:
-    file = _there(run / "model.safetensors")
+    file = _there(run / WEIGHTS)
     try:
         return {name: value.astype(np.float32) for name, value in load_file(file).items()}
     except SafetensorError as error:

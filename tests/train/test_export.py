@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from attune.cli.main import run as command
 from attune.dialogue.types import Turn
@@ -144,6 +145,21 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
     assert LightPerceiver(tmp_path / "out", threads=1).decide(CONTEXTS).shape == (3, 41)
     with pytest.raises(SettingsError, match="is an export already"):
         export(tmp_path / "out", tmp_path / "third")
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> None:
+    attune_run(tmp_path / "run")
+    sizes = export(tmp_path / "run", tmp_path / "out", "f32", torch=True)
+    for name in ("", "perceiver/"):
+        whole = load_file(tmp_path / "run" / f"{name}model.safetensors")
+        halved = load_file(tmp_path / "out" / "torch" / f"{name}model.safetensors")
+        assert whole.keys() == halved.keys()
+        for key, value in halved.items():
+            assert value.dtype == torch.float16
+            torch.testing.assert_close(value.float(), whole[key], rtol=1e-3, atol=1e-6)
+        assert f"torch/{name}config.json" in sizes
+    assert {"torch/decoder/tokenizer.json", "torch/perceiver/encoder/tokenizer.json"} <= set(sizes)
 
 
 @pytest.mark.usefixtures("tiny_shape")
