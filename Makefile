@@ -22,6 +22,12 @@ help:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Attune needs Python 3.11 or newer; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 
+# The core install talks; it needs no torch.
+.venv/.core: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) install -q -c constraints.txt setuptools
+	$(PIP) install -q -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
 # torch first and exactly, so that nothing else pulls another build of it
 .venv/.torch: .venv/bin/python constraints.txt
 	$(PIP) install -q -c constraints.txt setuptools torch==2.13.0
@@ -35,7 +41,7 @@ help:
 	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[train,serve,dev]'
 	@touch $@
 
-chat: .venv/.train
+chat: .venv/.core
 	@$(BIN)/attune chat
 
 test: .venv/.dev check pytest

@@ -13,7 +13,7 @@ from attune.respond.agent import load
 README = Path(__file__).parents[2] / "README.md"
 
 
-@pytest.mark.skipif(not (default_system() / "model.safetensors").is_file(), reason="needs the default system's weights")
+@pytest.mark.skipif(not (default_system() / "adapter.gguf").is_file(), reason="needs the default system's weights")
 def test_the_exchange_in_the_readme_is_a_real_one() -> None:
     block = re.search(r"<!-- exchange:begin -->(.*)<!-- exchange:end -->", README.read_text(), re.DOTALL)
     assert block

@@ -351,7 +351,7 @@ def test_a_server_speaks_for_the_default_system_when_its_address_is_set(
     assert attune.load(tmp_path, recall=None).name == "emoprepend"
 
 
-@pytest.mark.skipif(not (default_system() / "model.safetensors").is_file(), reason="needs the default system's weights")
+@pytest.mark.skipif(not (default_system() / "adapter.gguf").is_file(), reason="needs the default system's weights")
 def test_the_default_system_answers() -> None:
     reply = attune.load(recall=None).reply(["My dog died last night."])
     assert reply.text
