@@ -23,7 +23,12 @@ from attune.errors import AttuneError
 from attune.files import cache_dir, data_dir, default_system
 from attune.parts import PARTS, path, state
 
-_CHAT_NEEDS = ("torch", "transformers")  # the interim system runs in torch
+# What talking needs: packages, and files of the system. An export says that it is light.
+_LIGHT = (
+    ("xllamacpp", "onnxruntime"),
+    ("adapter.gguf", "perceiver.onnx", "decoder/tokenizer.json", "encoder/tokenizer.json"),
+)
+_TORCH = ("torch", "transformers"), ("model.safetensors",)
 
 
 @dataclass(frozen=True)
@@ -80,16 +85,21 @@ def _extras() -> Iterator[Check]:
 
 
 def _chat() -> Iterator[Check]:
-    missing = [package for package in _CHAT_NEEDS if _version(package) is None]
+    folder = default_system()
+    try:
+        light = json.loads((folder / "config.json").read_text()).get("family") == "light"
+    except (OSError, ValueError, AttributeError):
+        light = True
+    packages, files = _LIGHT if light else _TORCH
+    missing = [package for package in packages if _version(package) is None]
     yield Check(
         "chat engine",
         "missing" if missing else "ok",
-        f"without {', '.join(missing)}" if missing else ", ".join(_CHAT_NEEDS),
-        install_command("train") if missing else "",
+        f"without {', '.join(missing)}" if missing else ", ".join(packages),
+        install_command(None if light else "train") if missing else "",
         needed=True,
     )
-    folder = default_system()
-    absent = [name for name in ("config.json", "model.safetensors", "tokenizer.json") if not (folder / name).is_file()]
+    absent = [name for name in ("config.json", *files) if not (folder / name).is_file()]
     yield Check(
         "default system",
         "missing" if absent else "ok",

@@ -134,12 +134,12 @@ def _how_to_install(module: str) -> str:
     return f"run: {sys.executable} -m pip install {package.replace('_', '-')}"
 
 
-def install_command(extra: str) -> str:
-    """The command that installs an extra: from the index, or from the source tree that is in use."""
-    tree = Path(attune.__file__).parents[1]
+def install_command(extra: str | None = None) -> str:
+    """The command that installs the core or an extra: from the index, or from the source tree that is in use."""
+    tree, bracket = Path(attune.__file__).parents[1], f"[{extra}]" if extra else ""
     if (tree / "pyproject.toml").is_file():
-        return f"{sys.executable} -m pip install -c '{tree}/constraints.txt' -e '{tree}[{extra}]'"
-    return f"{sys.executable} -m pip install 'attune-dialogue[{extra}]'"
+        return f"{sys.executable} -m pip install -c '{tree}/constraints.txt' -e '{tree}{bracket}'"
+    return f"{sys.executable} -m pip install 'attune-dialogue{bracket}'"
 
 
 def extras() -> dict[str, list[str]]:

@@ -27,13 +27,13 @@ def checks(shown: str) -> dict[str, dict[str, Any]]:
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an empty cache, a run folder that looks whole, and no data."""
     run = tmp_path / "run"
-    run.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    for name in doctor._LIGHT[1]:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
+    (run / "config.json").write_text('{"family": "light"}')
     monkeypatch.setenv("ATTUNE_SYSTEM", str(run))
     monkeypatch.setenv("ATTUNE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ATTUNE_DATA", raising=False)
-    monkeypatch.setattr(doctor, "_CHAT_NEEDS", ("pytest",))
 
 
 def test_it_ends_with_0_when_chat_can_work(capsys) -> None:
@@ -43,19 +43,31 @@ def test_it_ends_with_0_when_chat_can_work(capsys) -> None:
 
 
 def test_it_ends_with_1_when_the_default_system_is_not_whole(capsys, tmp_path: Path) -> None:
-    (tmp_path / "run" / "model.safetensors").unlink()
+    (tmp_path / "run" / "adapter.gguf").unlink()
     code, shown = attune(capsys, "--json")
     assert code == 1
     assert json.loads(shown)["ok"] is False
     assert checks(shown)["default system"]["state"] == "missing"
-    assert "model.safetensors" in checks(shown)["default system"]["found"]
+    assert "adapter.gguf" in checks(shown)["default system"]["found"]
 
 
-def test_it_ends_with_1_when_the_engine_is_not_installed(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_CHAT_NEEDS", ("no-such-package",))
+def test_a_run_in_torch_needs_torch_and_its_weights(capsys, tmp_path: Path) -> None:
+    (tmp_path / "run" / "config.json").write_text("{}")
     code, shown = attune(capsys, "--json")
     assert code == 1
-    assert "[train]" in checks(shown)["chat engine"]["mend"]
+    assert "torch" in checks(shown)["chat engine"]["found"]
+    assert "no model.safetensors in" in checks(shown)["default system"]["found"]
+
+
+def test_it_ends_with_1_when_the_engine_is_not_installed(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_LIGHT", (("no-such-package",), doctor._LIGHT[1]))
+    code, shown = attune(capsys, "--json")
+    assert code == 1
+    assert "pip install" in checks(shown)["chat engine"]["mend"]
+    (tmp_path / "run" / "config.json").write_text("{}")
+    monkeypatch.setattr(doctor, "_TORCH", (("no-such-package",), doctor._TORCH[1]))
     monkeypatch.setenv("COLUMNS", "400")
     code, shown = attune(capsys)
     assert code == 1
