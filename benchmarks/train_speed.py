@@ -11,7 +11,8 @@ examples in batches of 16, and take their steps in turn. One point is changed at
     + one pass    loss and gradient formed from the logits in one pass; KEMP: no distribution is built
 
 Ratios are of CPU time, which other programs on the machine disturb least; examples/s are by the clock on the wall. EmpDG is
-measured without its critics, MoEL as at the end of training, when the gold emotion is no longer shown.
+measured without its critics, MoEL as at the end of training, when the gold emotion is no longer shown. `attune`, on a pretrained
+decoder, has a comparison of its own (benchmarks/finetune_speed.py), which `--system attune` starts.
 
     python benchmarks/train_speed.py [--system moel]… [--examples 960] [--variant paper] [--data DIR]
 """
@@ -26,6 +27,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import finetune_speed
 import numpy as np
 import torch
 from moel_speed import Loop
@@ -37,7 +39,7 @@ from attune.train.data import bucketed, corpus, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import load_recipe
 
-SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp")
+SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp", "attune")
 BATCH = 16
 WARM_UP = 2  # steps that are not counted
 
@@ -170,6 +172,9 @@ def main() -> None:
     print(f"batch {BATCH}, {torch.get_num_threads()} threads")
     found = {}
     for name in arguments.system or SYSTEMS:
+        if name == "attune":
+            finetune_speed.measure(arguments.data)
+            continue
         public, ours = measure(name, arguments.variant, arguments.data, arguments.examples)
         found[name] = (
             public.seen / public.wall,
