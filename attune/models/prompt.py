@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from attune.dialogue.types import Context
-from attune.emotion.taxonomy import emotion_id, label_id
+from attune.emotion.taxonomy import EMOTIONS, emotion_id, label_id
 from attune.errors import DataError, SettingsError
 
 NAMES = {"speaker": "user", "listener": "assistant"}
@@ -73,6 +73,8 @@ class Prompts:
         self.ids = lru_cache(maxsize=200_000)(self._ids)
         self._begin = {role: (begin, *self._ids(name)) for role, name in NAMES.items()}
         self._line, self._end = self._ids("\n"), (end, *self._ids("\n"))
+        self.feelings = tuple(self._ids(f" {emotion}")[0] for emotion in EMOTIONS)
+        """The token that a control begins with, by emotion."""
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False).ids)
@@ -91,6 +93,11 @@ class Prompts:
                 break
             found, before = found + more, ","
         return found
+
+    @property
+    def heard(self) -> int:
+        """Where in a listener turn its control is about to begin: the number of tokens before it."""
+        return len(self._begin["listener"])
 
     def opening(self, control: Control) -> tuple[int, ...]:
         """What stands directly before a reply."""
