@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from attune.dialogue.types import Context
-from attune.generate.controls import Concepts, ContextControls, Perceives
+from attune.generate.controls import Concepts, ContextControls, Ear, Perceives
 from attune.generate.decoding import decode, stream
+from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import by_length
 from attune.generate.pretrained import PretrainedSystem
 from attune.generate.saying import Ask, Candidate
@@ -33,11 +34,17 @@ class AttuneSystem(PretrainedSystem):
     ) -> None:
         super().__init__(model, codec, name, decoding, path)
         self.perceiver = perceiver
-        self.controls = ContextControls(perceiver, Concepts() if model.config.concepts else None)
+        engine = TorchEngine(model.decoder, codec.tokenizer.backend_tokenizer, eos=codec.eos)
+        self.controls = ContextControls(
+            perceiver,
+            Concepts() if model.config.concepts else None,
+            Ear(engine, codec.prompts, codec.shown),
+            model.config.decoder_share if model.config.emotion_weight else 0.0,
+        )
         codec.controls = self.controls
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        return told(self.perceiver.perceive(contexts), progress)
+        return told(self.controls.perceive(contexts), progress)
 
     def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         return told(self.perceiver.decide(contexts), progress)

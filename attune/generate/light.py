@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from attune.dialogue.text import normal_form
 from attune.dialogue.types import Context, Example
 from attune.errors import DataError
 from attune.files import sha256
-from attune.generate.controls import Concepts, ContextControls
+from attune.generate.controls import Concepts, ContextControls, Ear
 from attune.generate.engines.base import Engine
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.perceiver import LightPerceiver
@@ -54,7 +54,7 @@ class LightSystem:
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         """[n, 32] probabilities in the order of EMOTIONS."""
-        return told(self.controls.perceiver.perceive(contexts), progress)
+        return told(self.controls.perceive(contexts), progress)
 
     def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
@@ -117,10 +117,13 @@ class LightSystem:
 
     def _prompt(self, context: Context, control: Control) -> list[int]:
         earlier = self.controls.of([context[:i] for i, turn in enumerate(context) if turn.role == "listener"])
-        return self.prompts.prompt(context, [self._shown(one) for one in (*earlier, control.checked())])
+        let_through = shown(self.config)
+        return self.prompts.prompt(context, [let_through(one) for one in (*earlier, control.checked())])
 
-    def _shown(self, control: Control) -> Control:
-        return control.shown(self.config["emotion"], self.config["label"], self.config["concepts"])
+
+def shown(config: dict[str, Any]) -> Callable[[Control], Control]:
+    """What a configuration lets through of a control."""
+    return lambda control: control.shown(config["emotion"], config["label"], config["concepts"])
 
 
 def open_light(path: Path, name: str) -> LightSystem:
@@ -142,5 +145,7 @@ def open_light(path: Path, name: str) -> LightSystem:
         forbidden=[*special, *range(tokenizer.get_vocab_size(), config["vocabulary"])],
         context=config["longest"] + decoding.max_steps + 24,
     )
-    controls = ContextControls(LightPerceiver(path), Concepts() if config["concepts"] else None)
+    ear = Ear(engine, prompts, shown(config))
+    recall = Concepts() if config["concepts"] else None
+    controls = ContextControls(LightPerceiver(path), recall, ear, config.get("decoder_share", 0.0))
     return LightSystem(config, engine, prompts, controls, decoding, name, path)

@@ -50,6 +50,8 @@ class AttuneConfig(PartsConfig):
     """How often a control in training asks for the label that the reply has, instead of predicting one."""
     emotion_weight: float = 0.3
     """Weight of the loss by which the decoder itself learns to tell the emotion, as the word that a control begins with."""
+    decoder_share: float = 0.5
+    """How much what the decoder tells counts in what is perceived; the rest is the perceiver's (0: the perceiver alone)."""
     longest: int = 512
     """Longest dialogue in tokens; of a longer one the opening and the latest turns stay."""
     all_turns: bool = False
@@ -57,7 +59,7 @@ class AttuneConfig(PartsConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
-        for what in ("dropped", "asked"):
+        for what in ("dropped", "asked", "decoder_share"):
             if not 0 <= getattr(self, what) <= 1:
                 raise SettingsError(f"{what} must be from 0 to 1, not {getattr(self, what)}")
         if self.lora_rank < 1:

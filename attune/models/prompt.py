@@ -10,7 +10,7 @@ computed from the turns before it alone, so a conversation that goes on keeps wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -113,18 +113,25 @@ class Prompts:
 
         Of a conversation that is too long the opening turn stays, then the latest turns that fit.
         """
+        opening = self.opening(controls[-1]) if controls else ()
+        return [*self._turns(context, controls[:-1], len(controls), self.longest - len(opening)), *opening]
+
+    def asking(self, context: Context, controls: Sequence[Control]) -> list[int]:
+        """Everything before the reply's own control, where a decoder may tell what is felt. `controls` are the earlier ones."""
+        begin = self._begin["listener"]
+        return [*self._turns(context, controls, len(controls) + 1, self.longest - len(begin)), *begin]
+
+    def _turns(self, context: Context, controls: Sequence[Control], given: int, room: int) -> Iterator[int]:
+        """The turns that fit, with the controls of the listener's."""
         listeners = sum(turn.role == "listener" for turn in context)
-        if len(controls) != listeners + 1:
-            raise DataError(
-                f"{listeners} listener turns and the reply need {listeners + 1} controls, not {len(controls)}"
-            )
+        if given != listeners + 1:
+            raise DataError(f"{listeners} listener turns and the reply need {listeners + 1} controls, not {given}")
         waiting = iter(controls)
         turns = [
             self.turn(turn.role, turn.text, next(waiting) if turn.role == "listener" else NOTHING_KNOWN)
             for turn in context
         ]
-        opening = self.opening(next(waiting))
-        return [*chain.from_iterable(self.window(turns, self.longest - len(opening))), *opening]
+        return chain.from_iterable(self.window(turns, room))
 
     def window(self, turns: Sequence[tuple[int, ...]], room: int) -> list[tuple[int, ...]]:
         """The turns that fit: the first, and the latest; a single one that is too long loses its beginning."""

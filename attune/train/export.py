@@ -53,6 +53,7 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
         if torch:
             halve(run, new / TORCH)
         settings = {name: config[name] for name in KEPT}
+        settings["decoder_share"] = config["decoder_share"] if config["emotion_weight"] else 0.0
         settings |= {"family": "light", "parts": [config["decoder"]], "decoder": config["decoder"]}
         settings["vocabulary"] = config["bases"]["decoder"]["config"]["vocab_size"]
         settings["checksum"] = config["bases"]["decoder"]["checksum"]

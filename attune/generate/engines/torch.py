@@ -87,6 +87,18 @@ class TorchEngine:
         return [TokenNll(float(row.sum()), len(row)) for row in self._nll(prompts, continuations)]
 
     @torch.inference_mode()
+    def after(self, prompts: Sequence[Sequence[int]], tokens: Sequence[int]) -> np.ndarray:
+        found = np.empty((len(prompts), len(tokens)))
+        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        for start in range(0, len(order), self.batch):
+            rows = order[start : start + self.batch]
+            last = torch.tensor([[int(prompts[row][-1])] for row in rows])
+            hidden = self.model.states(last, self.model.start(self._read([prompts[row] for row in rows])))
+            scores = self.model.scores(hidden[:, -1], {}).double().log_softmax(-1)
+            found[rows] = scores[:, list(tokens)].numpy()
+        return found
+
+    @torch.inference_mode()
     def _nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Of each token of each continuation, in double precision."""
         found: list[np.ndarray] = [np.empty(0)] * len(prompts)
