@@ -15,7 +15,7 @@ from attune.generate.decoding import decode, stream
 from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import by_length
 from attune.generate.pretrained import PretrainedSystem
-from attune.generate.saying import Ask, Candidate
+from attune.generate.saying import Ask, Candidate, finished
 from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, needed, open_system, run_decoding, told
 from attune.models import SYSTEMS
@@ -70,7 +70,8 @@ class AttuneSystem(PretrainedSystem):
                     seeds=[seed for _, seed in batch],
                 )
                 for (place, _), ids, logprob in zip(batch, said, self._logprobs(batch, items, said), strict=True):
-                    found[place].append(Candidate(self.codec.said(ids)[1], logprob, len(ids) + 1))
+                    text = finished(self.codec.said(ids)[1], ended=len(ids) < decoding.max_steps)
+                    found[place].append(Candidate(text, logprob, len(ids) + 1))
         return found
 
     def _logprobs(

@@ -19,7 +19,7 @@ from attune.generate.controls import Concepts, ContextControls, Ear
 from attune.generate.engines.base import Engine
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.perceiver import LightPerceiver
-from attune.generate.saying import Ask, Candidate
+from attune.generate.saying import Ask, Candidate, finished
 from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, Said, TokenNll, needed, run_decoding, told
 from attune.models.prompt import Control, Prompts
@@ -73,7 +73,8 @@ class LightSystem:
         )
         found: list[list[Candidate]] = [[] for _ in asks]
         for (place, _), one in zip(rows, said, strict=True):
-            found[place].append(Candidate(self.prompts.text(one.ids), sum(one.logprobs), len(one.logprobs)))
+            text = finished(self.prompts.text(one.ids), ended=len(one.logprobs) > len(one.ids))
+            found[place].append(Candidate(text, sum(one.logprobs), len(one.logprobs)))
         return found
 
     def stream(self, ask: Ask) -> Iterator[str]:
