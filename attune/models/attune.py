@@ -48,7 +48,7 @@ class AttuneConfig(PartsConfig):
     """How often each part of a control is left out in training, so that the decoder also works without."""
     asked: float = 0.2
     """How often a control in training asks for the label that the reply has, instead of predicting one."""
-    emotion_weight: float = 0.3
+    emotion_weight: float = 0.5
     """Weight of the loss by which the decoder itself learns to tell the emotion, as the word that a control begins with."""
     decoder_share: float = 0.5
     """How much what the decoder tells counts in what is perceived; the rest is the perceiver's (0: the perceiver alone)."""
