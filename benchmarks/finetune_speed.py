@@ -19,13 +19,13 @@ from __future__ import annotations
 import argparse
 import copy
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from stepping import Stepping
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -35,8 +35,6 @@ from attune.models.pretrained.conversations import Conversation
 from attune.models.pretrained.speaking import IGNORE
 from attune.train.data import bucketed, corpus, load_examples, load_split
 from attune.train.recipes import load_recipe
-
-WARM_UP = 1  # steps that are not counted
 
 
 class Way(NamedTuple):
@@ -56,10 +54,11 @@ WAYS = (
 )
 
 
-class Training:
+class Training(Stepping):
     """One way of training, with the time it takes."""
 
     def __init__(self, way: Way, model: Any, codec: Any, items: list[Conversation], size: int, folder: Path) -> None:
+        super().__init__()
         self.way, self.codec, self.items = way, codec, items
         self.model = find_base(model.config.decoder, "decoder").load() if way.full else copy.deepcopy(model)
         self.model.train()
@@ -72,8 +71,6 @@ class Training:
             for places in self.batches:
                 batch = codec.collate([items[i] for i in places])
                 self.model.kept.states(batch["row"], batch["length"], self._below(batch))
-        self.cpu = self.wall = 0.0
-        self.tokens = self.steps = 0
 
     def _below(self, batch: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
         return lambda places: self.model.lower(batch["ids"][places])
@@ -85,16 +82,8 @@ class Training:
             return F.cross_entropy(logits.flatten(0, 1), batch["target"].flatten(), ignore_index=IGNORE)
         return self.model.losses(batch, int((batch["target"] != IGNORE).sum()), len(batch["ids"]))["reply"]
 
-    def step(self, places: np.ndarray) -> None:
-        cpu, wall = time.process_time(), time.perf_counter()
-        self.loss(self.codec.collate([self.items[i] for i in places])).backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
-        if self.steps > WARM_UP:
-            self.cpu += time.process_time() - cpu
-            self.wall += time.perf_counter() - wall
-            self.tokens += sum(len(self.items[i].ids) for i in places)
+    def size(self, places: np.ndarray) -> int:
+        return sum(len(self.items[i].ids) for i in places)
 
 
 def measure(data: str | None = None, dialogues: int = 144) -> tuple[Training, Training]:
@@ -120,9 +109,9 @@ def measure(data: str | None = None, dialogues: int = 144) -> tuple[Training, Tr
                 training.step(training.batches[step])
     print(f"\nattune: {len(items)} dialogues, batch {size}, loss {float(losses[0]):.3f} in all ways")
     print(f"{'':14}{'tokens/s':>12}{'CPU ms each':>13}{'× plain':>10}{'× before':>10}")
-    plain = before = trainings[0].cpu / trainings[0].tokens
+    plain = before = trainings[0].cpu / trainings[0].seen
     for one in trainings:
-        each, rate = one.cpu / one.tokens, one.tokens / one.wall
+        each, rate = one.cpu / one.seen, one.seen / one.wall
         print(f"{one.way.name:14}{rate:12.1f}{each * 1e3:13.2f}{plain / each:10.2f}{before / each:10.2f}", flush=True)
         before = each
     return trainings[0], trainings[-1]

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ import finetune_speed
 import numpy as np
 import torch
 from moel_speed import Loop
+from stepping import Stepping
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -41,7 +41,6 @@ from attune.train.recipes import load_recipe
 
 SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp", "attune")
 BATCH = 16
-WARM_UP = 2  # steps that are not counted
 
 Nll = Callable[..., tuple[Tensor, Tensor]]  # model, states [B, T, ·], cache, targets [B, T], smoothing → loss, NLLs
 Batches = Callable[[list[Encoded], int, int, int], list[np.ndarray]]
@@ -105,10 +104,13 @@ def ways_of(model: Any) -> list[Way]:
     ]
 
 
-class Training:
+class Training(Stepping):
     """One way of training a copy of a model, with the time it takes."""
 
+    warm_up = 2
+
     def __init__(self, way: Way, fresh: Any, codec: Any, items: list[Encoded]) -> None:
+        super().__init__()
         self.way, self.codec, self.items = way, codec, items
         self.model = copy.deepcopy(fresh).train()
         if way.nll is not None:
@@ -117,24 +119,11 @@ class Training:
             self.model.listeners = Loop(self.model.listeners)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.batches = way.batches(items, BATCH, 0, 0)
-        self.cpu = self.wall = 0.0
-        self.seen = self.steps = 0
 
     def loss(self, batch: Batch) -> Tensor:
         torch.manual_seed(0)
         terms = self.model.losses(batch, int((batch["target"] != PAD).sum()), len(batch["target"]))
         return torch.stack([term for term in terms.values() if term.requires_grad]).sum()
-
-    def step(self, places: np.ndarray) -> None:
-        cpu, wall = time.process_time(), time.perf_counter()
-        self.loss(self.codec.collate([self.items[i] for i in places])).backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
-        if self.steps > WARM_UP:
-            self.cpu += time.process_time() - cpu
-            self.wall += time.perf_counter() - wall
-            self.seen += len(places)
 
 
 def measure(name: str, variant: str, data: str | None, examples: int) -> tuple[Training, Training]:
