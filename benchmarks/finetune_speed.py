@@ -86,8 +86,8 @@ class Training(Stepping):
         return sum(len(self.items[i].ids) for i in places)
 
 
-def measure(data: str | None = None, dialogues: int = 144) -> tuple[Training, Training]:
-    """Train in all ways, print what each point brings, and return the first way and the last."""
+def measure(data: str | None = None, dialogues: int = 144) -> None:
+    """Train in all ways and print what each point brings."""
     recipe = load_recipe("attune")
     size = recipe.training.batch_size
     kind = SYSTEMS["attune"]
@@ -114,7 +114,6 @@ def measure(data: str | None = None, dialogues: int = 144) -> tuple[Training, Tr
         each, rate = one.cpu / one.seen, one.seen / one.wall
         print(f"{one.way.name:14}{rate:12.1f}{each * 1e3:13.2f}{plain / each:10.2f}{before / each:10.2f}", flush=True)
         before = each
-    return trainings[0], trainings[-1]
 
 
 def main() -> None:

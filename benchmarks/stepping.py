@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 
-class Stepping:
+class Stepping(ABC):
     """One way of training: a model with its optimiser, batches, and the time that its steps take but for the first."""
 
     warm_up = 1
@@ -22,8 +23,9 @@ class Stepping:
         self.cpu = self.wall = 0.0
         self.seen = self.steps = 0
 
+    @abstractmethod
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
-        raise NotImplementedError
+        """What the step goes down."""
 
     def size(self, places: np.ndarray) -> int:
         """What is counted of a batch."""
