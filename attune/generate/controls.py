@@ -85,21 +85,30 @@ class ContextControls:
         """[n, 32]: what each feels, in the order of EMOTIONS."""
         if self.ear is None:
             return self.perceiver.perceive(contexts)
-        with self._lock:
-            found = {context: self._felt[context] for context in contexts if context in self._felt}
-        new = [context for context in dict.fromkeys(contexts) if context not in found]
-        if new:
-            seen = np.log(np.maximum(self.perceiver.perceive(new), 1e-9))
-            heard = np.log(np.maximum(self.ear(new, self), 1e-9))
-            found |= zip(new, normalised((1 - self.share) * seen + self.share * heard), strict=True)
+        found: dict[Context, np.ndarray] = {}
+        for some in _by_replies(contexts):
             with self._lock:
-                _remember(self._felt, {context: found[context] for context in new})
+                found |= {context: self._felt[context] for context in some if context in self._felt}
+            if new := [context for context in some if context not in found]:
+                seen = np.log(np.maximum(self.perceiver.perceive(new), 1e-9))
+                heard = np.log(np.maximum(self.ear(new, self), 1e-9))
+                found |= zip(new, normalised((1 - self.share) * seen + self.share * heard), strict=True)
+                with self._lock:
+                    _remember(self._felt, {context: found[context] for context in new})
         return np.array([found[context] for context in contexts]).reshape(len(contexts), len(EMOTIONS))
 
     def learn(self, known: dict[Context, Control]) -> None:
         """Remember controls that were worked out elsewhere."""
         with self._lock:
             _remember(self._known, known)
+
+
+def _by_replies(contexts: Sequence[Context]) -> list[list[Context]]:
+    """The different contexts, those with the fewest listener turns first: what is perceived there is read in the others."""
+    groups: dict[int, list[Context]] = {}
+    for context in dict.fromkeys(contexts):
+        groups.setdefault(sum(turn.role == "listener" for turn in context), []).append(context)
+    return [groups[count] for count in sorted(groups)]
 
 
 def _remember(kept: OrderedDict[Context, Any], more: dict[Context, Any]) -> None:

@@ -86,4 +86,4 @@ def test_the_ear_of_a_decoder_reads_what_was_perceived_before(dialogues: list[Di
         system.codec.prompts.asking(CONTEXT, shown),
     ]
     deaf = small_system("attune", dialogues, emotion_weight=0.0)
-    np.testing.assert_array_equal(deaf.perceive([CONTEXT]), deaf.perceiver.perceive([CONTEXT]))
+    np.testing.assert_array_equal(deaf.perceive([CONTEXT]), deaf.controls.perceiver.perceive([CONTEXT]))
