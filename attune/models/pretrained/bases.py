@@ -28,7 +28,7 @@ from attune.files import atomic_dir, cache_dir, sha256
 from attune.parts import PARTS, locate
 
 Role = Literal["encoder", "decoder"]
-PACKAGED: dict[str, Role] = {"minilm": "encoder", "smollm2": "decoder"}  # parts
+PACKAGED: dict[str, Role] = {"minilm": "encoder", "mpnet": "encoder", "smollm2": "decoder"}  # parts
 NATIVE_CROSS = ("gpt2",)  # decoders with cross-attention of their own
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
