@@ -50,6 +50,8 @@ class KempConfig(GraphKeys, TrunkConfig):
 class GraphFeatures:
     """The emotional context graph beside the words: its concepts, where they hang, η of all vertices, and the edges."""
 
+    read = ("concepts",)
+
     def __init__(self, tokenizer: Tokenizer, builder: GraphBuilder) -> None:
         self.vocabulary, self.builder = tokenizer.get_vocab(), builder
 
@@ -154,7 +156,7 @@ class Kemp(Trunk):
             "words": torch.cat([batch["context"], batch["concepts"]], 1),
             "intensity": batch["intensity"],
             "signal": signal,
-            "emotion": self.emotion(signal),  # e_p [8]
+            "emotion": self.emotion(self.emotion_dropout(signal)),  # e_p [8]
         }
 
     def looked_at(self, batch: Batch) -> dict[str, Tensor]:
