@@ -67,7 +67,7 @@ def _felt(words: tuple[str, ...]) -> tuple[str, ...]:
 class EmotionWordFeatures:
     """The emotional context: LAB and the emotion words of the context, in their order."""
 
-    read = ("emotional",)
+    read: tuple[str, ...] = ("emotional",)
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.vocabulary = tokenizer.get_vocab()
