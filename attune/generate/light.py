@@ -17,12 +17,12 @@ from attune.generate.systems import needed, run_decoding
 from attune.models.prompt import Prompts
 from attune.parts import locate
 
-ADAPTER = "adapter.gguf"
+ADAPTER, PERCEIVER = "adapter.gguf", "perceiver"
 
 
 def open_light(path: Path, name: str) -> AttuneSystem:
     """Open the folder that `attune export` wrote; its files are checked against the sums in its configuration."""
-    needed(path, ADAPTER, "perceiver.onnx", "encoder/tokenizer.json", "decoder/tokenizer.json")
+    needed(path, ADAPTER, f"{PERCEIVER}/model.safetensors", "decoder/tokenizer.json")
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     for file, expected in config["files"].items():
         if sha256(path / file) != expected:
@@ -41,5 +41,5 @@ def open_light(path: Path, name: str) -> AttuneSystem:
     )
     ear = Ear(engine, prompts, shown(config))
     recall = Concepts() if config["concepts"] else None
-    controls = ContextControls(LightPerceiver(path), recall, ear, config.get("decoder_share", 0.0))
+    controls = ContextControls(LightPerceiver(path / PERCEIVER), recall, ear, config.get("decoder_share", 0.0))
     return AttuneSystem(config, engine, prompts, controls, decoding, name, path, concurrent=True)

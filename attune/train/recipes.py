@@ -31,7 +31,7 @@ class TextSettings(Section):
     vectors: str | None = None
     """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
     perceiver: str | None = None
-    """Run of the system `perceiver` (for `attune`); without it, one is trained first, beside the run."""
+    """Run of the system `perceiver` (for `attune`), or the variant of it that is trained first, beside the run."""
     annotations: str | None = None
     """Folder of `attune knowledge annotate` over the corpus; without it, they are made once and kept in the cache."""
 
