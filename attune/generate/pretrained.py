@@ -12,6 +12,7 @@ from attune.generate.neural import NeuralSystem
 from attune.generate.settings import Decoding
 from attune.generate.systems import needed, open_system, run_decoding
 from attune.models import SYSTEMS
+from attune.models.pretrained.bases import open_tokenizer
 
 PERCEIVER = "perceiver"  # the folder of a run of `attune` that holds the perceiver's
 
@@ -54,7 +55,11 @@ class TorchAttune(AttuneSystem):
 
 
 def open_attune(path: Path, name: str) -> TorchAttune:
-    """Open a run of the system `attune`."""
-    needed(path, "decoder/tokenizer.json", "model.safetensors", f"{PERCEIVER}/config.json")
-    model, codec = SYSTEMS[name].open(path)
-    return TorchAttune(model, codec, name, run_decoding(path), open_system(path / PERCEIVER), path)
+    """Open a run of the system `attune`, or the folder for torch of an export, which shares the perceiver and the tokenizer."""
+    kind = SYSTEMS[name]
+    needed(path, "model.safetensors")
+    shared = path if (path / PERCEIVER).is_dir() else path.parent
+    needed(shared, "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
+    model = kind.from_pretrained(path)
+    codec = kind.codec_class(model.config, {"decoder": open_tokenizer(shared / "decoder")})
+    return TorchAttune(model, codec, name, run_decoding(path), open_system(shared / PERCEIVER), path)

@@ -30,7 +30,7 @@ KEPT = ("model_type", "control_tokens", "concepts", "emotion", "label", "longest
 def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = False) -> dict[str, int]:
     """Write a run of `attune` to a new folder, which takes the place of what is there; gives the size of each file in bytes.
 
-    With `torch` the folder has one for torch too, which opens as the run does.
+    With `torch` the folder has one for torch too, which opens as the run does as long as it stands in this one.
     """
     run, out = Path(run), Path(out)
     config, perceiver = _config(run, "attune"), _config(run / PERCEIVER, "perceiver")
@@ -44,17 +44,12 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
     with atomic_dir(out) as new:
         tensors = _tensors(run)
         write_adapter(new / ADAPTER, tensors, config["bases"]["decoder"]["config"], 2.0 * config["lora_rank"], kind)
-        _copy(run, new, "decoder/tokenizer.json")
-        _copy(run / PERCEIVER, new / PERCEIVER, "config.json", "encoder/tokenizer.json")
+        _there(run / "decoder" / "tokenizer.json")
+        _copy(run, new, "config.yaml", "decoder/*", f"{PERCEIVER}/config.*", f"{PERCEIVER}/encoder/*")
         _halve(run / PERCEIVER, new / PERCEIVER)
-        if (run / "config.yaml").is_file():  # its recipe, for the decoding
-            _copy(run, new, "config.yaml")
         if torch:
-            for place in (Path(), Path(PERCEIVER)):
-                files = [file for role in ("decoder", "encoder") for file in sorted((run / place / role).glob("*"))]
-                files += [file for name in ("config.json", "config.yaml") if (file := run / place / name).is_file()]
-                _copy(run, new / TORCH, *(str(file.relative_to(run)) for file in files))
-                _halve(run / place, new / TORCH / place)
+            _copy(run, new / TORCH, "config.*")
+            _halve(run, new / TORCH)
         settings = {name: config[name] for name in KEPT}
         settings["decoder_share"] = config["decoder_share"] if config["emotion_weight"] else 0.0
         settings |= {"family": "light", "decoder": config["decoder"]}
@@ -66,10 +61,11 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
         return {str(file.relative_to(new)): file.stat().st_size for file in sorted(new.rglob("*")) if file.is_file()}
 
 
-def _copy(source: Path, target: Path, *files: str) -> None:
-    for file in files:
-        (target / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(_there(source / file), target / file)
+def _copy(source: Path, target: Path, *patterns: str) -> None:
+    for file in sorted(file for pattern in patterns for file in source.glob(pattern)):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
 
 
 def _halve(run: Path, folder: Path) -> None:

@@ -20,9 +20,11 @@ from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.merged import merged, write_merged
 from attune.generate.engines.perceiver import LightPerceiver
 from attune.generate.engines.torch import TorchEngine
+from attune.generate.systems import open_system
 from attune.knowledge import encoder_graph, sentences
 from attune.knowledge.sentences import SHAPES
 from attune.models import SYSTEMS
+from attune.models.pretrained.bases import find_base
 from attune.parts import PARTS
 from attune.train.export import export
 from attune.train.export_adapter import write_adapter
@@ -122,8 +124,10 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
         "config.json",
         "config.yaml",
         "decoder/tokenizer.json",
+        "decoder/tokenizer_config.json",
         "perceiver/config.json",
         "perceiver/encoder/tokenizer.json",
+        "perceiver/encoder/tokenizer_config.json",
         "perceiver/model.safetensors",
     }
     config = json.loads((tmp_path / "out" / "config.json").read_text())
@@ -152,15 +156,29 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
 def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> None:
     attune_run(tmp_path / "run")
     sizes = export(tmp_path / "run", tmp_path / "out", "f32", torch=True)
-    for name in ("", "perceiver/"):
-        whole = load_file(tmp_path / "run" / f"{name}model.safetensors")
-        halved = load_file(tmp_path / "out" / "torch" / f"{name}model.safetensors")
+    for ours, theirs in (("torch/", ""), ("perceiver/", "perceiver/")):
+        whole = load_file(tmp_path / "run" / f"{theirs}model.safetensors")
+        halved = load_file(tmp_path / "out" / f"{ours}model.safetensors")
         assert whole.keys() == halved.keys()
         for key, value in halved.items():
             assert value.dtype == torch.float16
             torch.testing.assert_close(value.float(), whole[key], rtol=1e-3, atol=1e-6)
-        assert f"torch/{name}config.json" in sizes
-    assert {"torch/decoder/tokenizer.json", "torch/perceiver/encoder/tokenizer.json"} <= set(sizes)
+    assert {name for name in sizes if name.startswith("torch/")} == {
+        "torch/config.json",
+        "torch/config.yaml",
+        "torch/model.safetensors",
+    }
+    for place in (tmp_path / "run", tmp_path / "out" / "torch"):  # they stand on the tests' parts
+        rename(place / "config.json", decoder=part("llama"))
+        about = (place if place.name == "run" else place.parent) / "perceiver" / "config.json"
+        rename(about, encoder=part("bert"), bases=model_bases(part("bert")))
+    ours, theirs = open_system(tmp_path / "out" / "torch"), open_system(tmp_path / "run")
+    np.testing.assert_allclose(ours.perceive(CONTEXTS[:1]), theirs.perceive(CONTEXTS[:1]), atol=1e-2)
+
+
+def model_bases(folder: str) -> dict[str, Any]:
+    base = find_base(folder, "encoder")
+    return {"encoder": {"config": base.config.to_dict(), "checksum": base.checksum}}
 
 
 @pytest.mark.usefixtures("tiny_shape")
