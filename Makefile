@@ -68,8 +68,10 @@ format: .venv/.dev
 results: .venv/.train
 	$(BIN)/attune results
 
+# Speeds alone: these others train for hours, need a run of one's own, or are part of one that is run.
+OTHERS := $(addprefix benchmarks/,ablations.py perceiving.py reranking.py finetune_speed.py stepping.py)
 bench: .venv/.train
-	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python "$$program" || exit 1; done
+	@for program in $(filter-out $(OTHERS),$(wildcard benchmarks/*.py)); do echo "== $$program"; $(BIN)/python "$$program" || exit 1; done
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

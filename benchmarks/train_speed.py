@@ -11,7 +11,8 @@ examples in batches of 16, and take their steps in turn. One point is changed at
     + one pass    loss and gradient formed from the logits in one pass; KEMP: no distribution is built
 
 Ratios are of CPU time, which other programs on the machine disturb least; examples/s are by the clock on the wall. EmpDG is
-measured without its critics, MoEL as at the end of training, when the gold emotion is no longer shown.
+measured without its critics, MoEL as at the end of training, when the gold emotion is no longer shown. `attune`, on a pretrained
+decoder, has a comparison of its own (benchmarks/finetune_speed.py), which `--system attune` starts.
 
     python benchmarks/train_speed.py [--system moel]… [--examples 960] [--variant paper] [--data DIR]
 """
@@ -21,14 +22,15 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import finetune_speed
 import numpy as np
 import torch
 from moel_speed import Loop
+from stepping import Stepping
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -37,9 +39,8 @@ from attune.train.data import bucketed, corpus, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import load_recipe
 
-SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp")
+SYSTEMS = ("transformer", "emoprepend", "moel", "mime", "empdg", "kemp", "attune")
 BATCH = 16
-WARM_UP = 2  # steps that are not counted
 
 Nll = Callable[..., tuple[Tensor, Tensor]]  # model, states [B, T, ·], cache, targets [B, T], smoothing → loss, NLLs
 Batches = Callable[[list[Encoded], int, int, int], list[np.ndarray]]
@@ -103,10 +104,13 @@ def ways_of(model: Any) -> list[Way]:
     ]
 
 
-class Training:
+class Training(Stepping):
     """One way of training a copy of a model, with the time it takes."""
 
+    warm_up = 2
+
     def __init__(self, way: Way, fresh: Any, codec: Any, items: list[Encoded]) -> None:
+        super().__init__()
         self.way, self.codec, self.items = way, codec, items
         self.model = copy.deepcopy(fresh).train()
         if way.nll is not None:
@@ -115,24 +119,11 @@ class Training:
             self.model.listeners = Loop(self.model.listeners)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.batches = way.batches(items, BATCH, 0, 0)
-        self.cpu = self.wall = 0.0
-        self.seen = self.steps = 0
 
     def loss(self, batch: Batch) -> Tensor:
         torch.manual_seed(0)
         terms = self.model.losses(batch, int((batch["target"] != PAD).sum()), len(batch["target"]))
         return torch.stack([term for term in terms.values() if term.requires_grad]).sum()
-
-    def step(self, places: np.ndarray) -> None:
-        cpu, wall = time.process_time(), time.perf_counter()
-        self.loss(self.codec.collate([self.items[i] for i in places])).backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
-        if self.steps > WARM_UP:
-            self.cpu += time.process_time() - cpu
-            self.wall += time.perf_counter() - wall
-            self.seen += len(places)
 
 
 def measure(name: str, variant: str, data: str | None, examples: int) -> tuple[Training, Training]:
@@ -170,6 +161,9 @@ def main() -> None:
     print(f"batch {BATCH}, {torch.get_num_threads()} threads")
     found = {}
     for name in arguments.system or SYSTEMS:
+        if name == "attune":
+            finetune_speed.measure(arguments.data)
+            continue
         public, ours = measure(name, arguments.variant, arguments.data, arguments.examples)
         found[name] = (
             public.seen / public.wall,

@@ -10,10 +10,9 @@ import torch
 from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
-from attune.generate.attune import AttuneSystem
 from attune.generate.labeller import Labeller
 from attune.generate.neural import WordSystem, word_codec
-from attune.generate.pretrained import PretrainedSystem
+from attune.generate.pretrained import PretrainedSystem, TorchAttune
 from attune.generate.settings import Decoding
 from attune.models import SYSTEMS
 from attune.models.layers.gated import GatedCrossAttention
@@ -74,7 +73,7 @@ def _perceiver(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Pretra
     return PretrainedSystem(network, codec, name, Decoding())
 
 
-def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> AttuneSystem:
+def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> TorchAttune:
     """On tiny random parts; what it recalls, if it is to, is made up here."""
     kind = SYSTEMS[name]
     chosen = {"decoder": part("llama"), "decoder_frozen": 1, "lora_rank": 8, "concepts": 0, **model}
@@ -84,7 +83,7 @@ def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> AttuneSys
             if "lora_B" in layer_name:
                 parameter.normal_(0, 0.3)  # as after some training: the adapters say something
     perceiver = _perceiver("perceiver", dialogues)
-    system = AttuneSystem(network, codec, name, Decoding(max_steps=8), perceiver)
+    system = TorchAttune(network, codec, name, Decoding(max_steps=8), perceiver)
     folder = scratch("perceiver")
     perceiver.model.save_pretrained(folder)
     perceiver.codec.save(folder)

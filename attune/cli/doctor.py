@@ -26,7 +26,7 @@ from attune.parts import PARTS, path, state
 # What talking needs: packages, and files of the system. An export says that it is light.
 _LIGHT = (
     ("xllamacpp", "onnxruntime"),
-    ("adapter.gguf", "perceiver.onnx", "decoder/tokenizer.json", "encoder/tokenizer.json"),
+    ("adapter.gguf", "perceiver/model.safetensors", "decoder/tokenizer.json", "perceiver/encoder/tokenizer.json"),
 )
 _TORCH = ("torch", "transformers"), ("model.safetensors",)
 

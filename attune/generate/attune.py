@@ -1,113 +1,120 @@
-"""The system `attune` in torch: the reference path. The light one, without torch, is `generate/light.py`."""
+"""The system `attune` on any engine: torch, the reference (`pretrained.py`), or llama.cpp (`light.py`). No torch here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from attune.dialogue.types import Context
-from attune.generate.controls import Concepts, ContextControls, Perceives
-from attune.generate.decoding import decode, stream
-from attune.generate.neural import by_length
-from attune.generate.pretrained import PretrainedSystem
-from attune.generate.saying import Ask, Candidate
+from attune.dialogue.text import normal_form
+from attune.dialogue.types import Context, Example
+from attune.generate.controls import ContextControls
+from attune.generate.engines.base import Engine
+from attune.generate.saying import Ask, Candidate, finished
 from attune.generate.settings import Decoding
-from attune.generate.systems import Progress, needed, open_system, run_decoding, told
-from attune.models import SYSTEMS
-from attune.models.pretrained.conversations import Asked, ConversationCodec
-
-PERCEIVER = "perceiver"  # the folder of a run that holds the perceiver's
+from attune.generate.systems import Progress, Said, TokenNll, told
+from attune.models.prompt import Control, Prompts
 
 
-class AttuneSystem(PretrainedSystem):
-    """The decoder with its perceiver and what it recalls."""
+class AttuneSystem:
+    """An engine that says replies, the controls that stand before them, and the prompts that hold both."""
 
-    codec: ConversationCodec
+    capabilities = frozenset({"perceive", "decide", "reply", "nll", "say"})
+    corpus, protocol, text_form = "empathetic_dialogues", "listener-turns", "raw"
 
     def __init__(
-        self, model: Any, codec: Any, name: str, decoding: Decoding, perceiver: Perceives, path: Path | None = None
+        self,
+        config: Mapping[str, Any],
+        engine: Engine,
+        prompts: Prompts,
+        controls: ContextControls,
+        decoding: Decoding,
+        name: str = "attune",
+        path: Path | None = None,
+        *,
+        concurrent: bool = False,
     ) -> None:
-        super().__init__(model, codec, name, decoding, path)
-        self.perceiver = perceiver
-        self.controls = ContextControls(perceiver, Concepts() if model.config.concepts else None)
-        codec.controls = self.controls
+        """`concurrent`: threads may share it, and what they ask for is decoded together."""
+        self.config, self.engine, self.prompts, self.controls = config, engine, prompts, controls
+        self.decoding, self.name, self.path, self.concurrent = decoding, name, path, concurrent
+        self.vocabulary = f"{Path(config['decoder']).name}-{prompts.tokenizer.get_vocab_size()}"
+
+    def close(self) -> None:
+        self.engine.close()
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        return told(self.perceiver.perceive(contexts), progress)
+        """[n, 32] probabilities in the order of EMOTIONS."""
+        return told(self.controls.perceive(contexts), progress)
 
     def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        return told(self.perceiver.decide(contexts), progress)
+        """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
+        return told(self.controls.perceiver.decide(contexts), progress)
 
-    # — a Speaker —
+    # — saying —
 
     def candidates(self, asks: Sequence[Ask]) -> list[list[Candidate]]:
-        found: list[list[Candidate]] = [[] for _ in asks]
+        """The candidates of each ask; all asks are decoded together."""
+        prompts = [self._asked(ask) for ask in asks]
         rows = [(place, ask.seed + i) for place, ask in enumerate(asks) for i in range(ask.count)]
-        items = [self._item(ask) for ask in asks]
-        for decoding in dict.fromkeys(ask.decoding or self.decoding for ask in asks):
-            mine = [row for row in rows if (asks[row[0]].decoding or self.decoding) == decoding]
-            for places in by_length([items[place] for place, _ in mine], self.batch):
-                batch = [mine[i] for i in places]
-                read = self.codec.collate([items[place] for place, _ in batch])
-                said = decode(
-                    self.model,
-                    read,
-                    decoding,
-                    bos=self.codec.bos,
-                    eos=self.codec.eos,
-                    forbidden=self.codec.forbidden,
-                    seeds=[seed for _, seed in batch],
-                )
-                for (place, _), ids, logprob in zip(batch, said, self._logprobs(batch, items, said), strict=True):
-                    found[place].append(Candidate(self.codec.said(ids)[1], logprob, len(ids) + 1))
+        said = self.engine.generate(
+            [prompts[place] for place, _ in rows],
+            [asks[place].decoding or self.decoding for place, _ in rows],
+            [seed for _, seed in rows],
+        )
+        found: list[list[Candidate]] = [[] for _ in asks]
+        for (place, _), one in zip(rows, said, strict=True):
+            text = finished(self.prompts.text(one.ids), ended=len(one.logprobs) > len(one.ids))
+            found[place].append(Candidate(text, sum(one.logprobs), len(one.logprobs)))
         return found
 
-    def _logprobs(
-        self, batch: Sequence[tuple[int, int]], items: Sequence[Asked], said: Sequence[Sequence[int]]
-    ) -> list[float]:
-        """How probable each reply was, its end included."""
-        done = [
-            Asked(items[place].context, np.array([*ids, self.codec.eos], dtype=np.int32))
-            for (place, _), ids in zip(batch, said, strict=True)
-        ]
-        tensors = self.codec.collate(done)
-        with torch.inference_mode():
-            _, nll = self.model.token_nll(tensors, self.model.encode(tensors), 0.0)
-        return [-float(part.sum()) for part in nll.split([len(item.response) for item in done])]
-
     def stream(self, ask: Ask) -> Iterator[str]:
-        tokens: list[int] = []
-        told = ""
-        read = self.codec.collate([self._item(ask)])
-        for token in stream(
-            self.model,
-            read,
-            ask.decoding or self.decoding,
-            bos=self.codec.bos,
-            eos=self.codec.eos,
-            forbidden=self.codec.forbidden,
-            seed=ask.seed,
-        ):
-            tokens.append(token)
-            text = self.codec.prompts.text(tokens)
-            if text.startswith(told) and not text.endswith("\ufffd"):  # half a character waits for its other half
-                yield text[len(told) :]
-                told = text
-        if tokens and (text := self.codec.prompts.text(tokens)).startswith(told):
-            yield text[len(told) :]
+        """Pieces of one reply as they are said. Closing the iterator stops the decoding."""
+        yield from self.engine.stream(self._asked(ask), ask.decoding or self.decoding, ask.seed)
 
-    def _item(self, ask: Ask) -> Asked:
-        self.controls.learn({ask.context: ask.control})  # when the conversation goes on, the same is read again
-        earlier = self.controls.of([ask.context[:i] for i, turn in enumerate(ask.context) if turn.role == "listener"])
-        return Asked(self.codec.prompt(ask.context, [*earlier, ask.control.checked()]), np.empty(0, np.int32))
+    def reply(
+        self,
+        contexts: Sequence[Context],
+        *,
+        decoding: Decoding | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Said]:
+        """Replies in the order of `contexts`, each sampled by a seed of its own."""
+        found: list[Said] = []
+        for start in range(0, len(contexts), 64):
+            part = contexts[start : start + 64]
+            known = self.controls.of(part)
+            prompts = [self._prompt(context, control) for context, control in zip(part, known, strict=True)]
+            seeds = [zlib.crc32(np.array(prompt, np.int32).tobytes(), seed) & 0x7FFFFFFF for prompt in prompts]
+            said = self.engine.generate(prompts, [decoding or self.decoding] * len(prompts), seeds)
+            texts = [self.prompts.text(one.ids) for one in said]
+            found += [Said(normal_form(text), text) for text in texts]
+            if progress:
+                progress(len(part))
+        return found
+
+    def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]:
+        contexts = [example.context for example in examples]
+        prompts = [self._prompt(c, control) for c, control in zip(contexts, self.controls.of(contexts), strict=True)]
+        found = self.engine.nll(prompts, [(*self.prompts.ids(e.response.text), self.prompts.eos) for e in examples])
+        if progress:
+            progress(len(examples))
+        return found
+
+    def _asked(self, ask: Ask) -> list[int]:
+        """The prompt of an ask. Its control is remembered: when the conversation goes on, the same is read again."""
+        self.controls.learn({ask.context: ask.control})
+        return self._prompt(ask.context, ask.control)
+
+    def _prompt(self, context: Context, control: Control) -> list[int]:
+        earlier = self.controls.of([context[:i] for i, turn in enumerate(context) if turn.role == "listener"])
+        let_through = shown(self.config)
+        return self.prompts.prompt(context, [let_through(one) for one in (*earlier, control.checked())])
 
 
-def open_attune(path: Path, name: str) -> AttuneSystem:
-    """Open a run of the system `attune`."""
-    needed(path, "decoder/tokenizer.json", "model.safetensors", f"{PERCEIVER}/config.json")
-    model, codec = SYSTEMS[name].open(path)
-    return AttuneSystem(model, codec, name, run_decoding(path), open_system(path / PERCEIVER), path)
+def shown(config: Mapping[str, Any]) -> Callable[[Control], Control]:
+    """What a configuration lets through of a control."""
+    return lambda control: control.shown(config["emotion"], config["label"], config["concepts"])

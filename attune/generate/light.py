@@ -3,129 +3,26 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from tokenizers import Tokenizer
 
-from attune.dialogue.text import normal_form
-from attune.dialogue.types import Context, Example
 from attune.errors import DataError
 from attune.files import sha256
-from attune.generate.controls import Concepts, ContextControls
-from attune.generate.engines.base import Engine
+from attune.generate.attune import AttuneSystem, shown
+from attune.generate.controls import Concepts, ContextControls, Ear
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.perceiver import LightPerceiver
-from attune.generate.saying import Ask, Candidate
-from attune.generate.settings import Decoding
-from attune.generate.systems import Progress, Said, TokenNll, needed, run_decoding, told
-from attune.models.prompt import Control, Prompts
+from attune.generate.systems import needed, run_decoding
+from attune.models.prompt import Prompts
 from attune.parts import locate
 
-ADAPTER = "adapter.gguf"
+ADAPTER, PERCEIVER = "adapter.gguf", "perceiver"
 
 
-class LightSystem:
-    """What :class:`attune.generate.attune.AttuneSystem` is in torch."""
-
-    capabilities = frozenset({"perceive", "decide", "reply", "nll", "say"})
-    corpus, protocol, text_form = "empathetic_dialogues", "listener-turns", "raw"
-    concurrent = True  # threads may share it: what they ask for is decoded together
-
-    def __init__(
-        self,
-        config: dict[str, Any],
-        engine: Engine,
-        prompts: Prompts,
-        controls: ContextControls,
-        decoding: Decoding,
-        name: str = "attune",
-        path: Path | None = None,
-    ) -> None:
-        self.config, self.engine, self.prompts, self.controls = config, engine, prompts, controls
-        self.decoding, self.name, self.path = decoding, name, path
-        self.vocabulary = f"{config['decoder']}-{prompts.tokenizer.get_vocab_size()}"
-
-    def close(self) -> None:
-        self.engine.close()
-
-    def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        """[n, 32] probabilities in the order of EMOTIONS."""
-        return told(self.controls.perceiver.perceive(contexts), progress)
-
-    def decide(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
-        """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
-        return told(self.controls.perceiver.decide(contexts), progress)
-
-    # — saying —
-
-    def candidates(self, asks: Sequence[Ask]) -> list[list[Candidate]]:
-        """The candidates of each ask; all asks are decoded together."""
-        prompts = [self._asked(ask) for ask in asks]
-        rows = [(place, ask.seed + i) for place, ask in enumerate(asks) for i in range(ask.count)]
-        said = self.engine.generate(
-            [prompts[place] for place, _ in rows],
-            [asks[place].decoding or self.decoding for place, _ in rows],
-            [seed for _, seed in rows],
-        )
-        found: list[list[Candidate]] = [[] for _ in asks]
-        for (place, _), one in zip(rows, said, strict=True):
-            found[place].append(Candidate(self.prompts.text(one.ids), sum(one.logprobs), len(one.logprobs)))
-        return found
-
-    def stream(self, ask: Ask) -> Iterator[str]:
-        """Pieces of one reply as they are said. Closing the iterator stops the decoding."""
-        yield from self.engine.stream(self._asked(ask), ask.decoding or self.decoding, ask.seed)
-
-    def reply(
-        self,
-        contexts: Sequence[Context],
-        *,
-        decoding: Decoding | None = None,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> list[Said]:
-        """Replies in the order of `contexts`, each sampled by a seed of its own."""
-        found: list[Said] = []
-        for start in range(0, len(contexts), 64):
-            part = contexts[start : start + 64]
-            known = self.controls.of(part)
-            prompts = [self._prompt(context, control) for context, control in zip(part, known, strict=True)]
-            seeds = [zlib.crc32(np.array(prompt, np.int32).tobytes(), seed) & 0x7FFFFFFF for prompt in prompts]
-            said = self.engine.generate(prompts, [decoding or self.decoding] * len(prompts), seeds)
-            texts = [self.prompts.text(one.ids) for one in said]
-            found += [Said(normal_form(text), text) for text in texts]
-            if progress:
-                progress(len(part))
-        return found
-
-    def nll(self, examples: Sequence[Example], *, progress: Progress | None = None) -> list[TokenNll]:
-        contexts = [example.context for example in examples]
-        prompts = [self._prompt(c, control) for c, control in zip(contexts, self.controls.of(contexts), strict=True)]
-        found = self.engine.nll(prompts, [(*self.prompts.ids(e.response.text), self.prompts.eos) for e in examples])
-        if progress:
-            progress(len(examples))
-        return found
-
-    def _asked(self, ask: Ask) -> list[int]:
-        """The prompt of an ask. Its control is remembered: when the conversation goes on, the same is read again."""
-        self.controls.learn({ask.context: ask.control})
-        return self._prompt(ask.context, ask.control)
-
-    def _prompt(self, context: Context, control: Control) -> list[int]:
-        earlier = self.controls.of([context[:i] for i, turn in enumerate(context) if turn.role == "listener"])
-        return self.prompts.prompt(context, [self._shown(one) for one in (*earlier, control.checked())])
-
-    def _shown(self, control: Control) -> Control:
-        return control.shown(self.config["emotion"], self.config["label"], self.config["concepts"])
-
-
-def open_light(path: Path, name: str) -> LightSystem:
+def open_light(path: Path, name: str) -> AttuneSystem:
     """Open the folder that `attune export` wrote; its files are checked against the sums in its configuration."""
-    needed(path, ADAPTER, "perceiver.onnx", "encoder/tokenizer.json", "decoder/tokenizer.json")
+    needed(path, ADAPTER, f"{PERCEIVER}/model.safetensors", "decoder/tokenizer.json")
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     for file, expected in config["files"].items():
         if sha256(path / file) != expected:
@@ -142,5 +39,7 @@ def open_light(path: Path, name: str) -> LightSystem:
         forbidden=[*special, *range(tokenizer.get_vocab_size(), config["vocabulary"])],
         context=config["longest"] + decoding.max_steps + 24,
     )
-    controls = ContextControls(LightPerceiver(path), Concepts() if config["concepts"] else None)
-    return LightSystem(config, engine, prompts, controls, decoding, name, path)
+    ear = Ear(engine, prompts, shown(config))
+    recall = Concepts() if config["concepts"] else None
+    controls = ContextControls(LightPerceiver(path / PERCEIVER), recall, ear, config.get("decoder_share", 0.0))
+    return AttuneSystem(config, engine, prompts, controls, decoding, name, path, concurrent=True)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from attune.generate.attune import AttuneSystem
+from attune.generate.controls import Concepts, ContextControls, Ear, Perceives
+from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import NeuralSystem
 from attune.generate.settings import Decoding
-from attune.generate.systems import needed, run_decoding
+from attune.generate.systems import needed, open_system, run_decoding
 from attune.models import SYSTEMS
+from attune.models.pretrained.bases import open_tokenizer
+
+PERCEIVER = "perceiver"  # the folder of a run of `attune` that holds the perceiver's
 
 
 class PretrainedSystem(NeuralSystem):
@@ -27,3 +33,33 @@ def open_pretrained(path: Path, name: str) -> PretrainedSystem:
     needed(path, "model.safetensors")
     model, codec = SYSTEMS[name].open(path)
     return PretrainedSystem(model, codec, name, run_decoding(path), path)
+
+
+class TorchAttune(AttuneSystem):
+    """The system `attune` as it was trained: its model, whose decoder is the engine, and a perceiver beside it."""
+
+    def __init__(
+        self, model: Any, codec: Any, name: str, decoding: Decoding, perceiver: Perceives, path: Path | None = None
+    ) -> None:
+        self.model, self.codec = model.eval(), codec
+        config = model.config
+        engine = TorchEngine(model.decoder, codec.tokenizer.backend_tokenizer, eos=codec.eos, forbidden=codec.forbidden)
+        controls = ContextControls(
+            perceiver,
+            Concepts() if config.concepts else None,
+            Ear(engine, codec.prompts, codec.shown),
+            config.decoder_share if config.emotion_weight else 0.0,
+        )
+        codec.controls = controls
+        super().__init__(config.to_dict(), engine, codec.prompts, controls, decoding, name, path)
+
+
+def open_attune(path: Path, name: str) -> TorchAttune:
+    """Open a run of the system `attune`, or the folder for torch of an export, which shares the perceiver and the tokenizer."""
+    kind = SYSTEMS[name]
+    needed(path, "model.safetensors")
+    shared = path if (path / PERCEIVER).is_dir() else path.parent
+    needed(shared, "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
+    model = kind.from_pretrained(path)
+    codec = kind.codec_class(model.config, {"decoder": open_tokenizer(shared / "decoder")})
+    return TorchAttune(model, codec, name, run_decoding(path), open_system(shared / PERCEIVER), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ from attune.errors import SettingsError
 from attune.generate.settings import Decoding
 from attune.models.prompt import NOTHING_KNOWN, Control
 
-__all__ = ["EVEN", "Ask", "Candidate", "Control", "Speaker", "Tone"]
+__all__ = ["EVEN", "Ask", "Candidate", "Control", "Speaker", "Tone", "finished"]
 
 
 class Tone(NamedTuple):
@@ -52,6 +53,18 @@ class Candidate(NamedTuple):
     text: str
     logprob: float
     tokens: int
+
+
+def finished(text: str, ended: bool) -> str:
+    """A reply that did not come to its end by itself, up to its last whole sentence; as it is if it has none.
+
+    >>> finished("Oh no! I am so sorry. Did you have him for a", ended=False)
+    'Oh no! I am so sorry.'
+    >>> finished("That is great", ended=True), finished("I do not know what", ended=False)
+    ('That is great', 'I do not know what')
+    """
+    whole = None if ended else re.match(r".*[.!?…][\"'”’)]*(?=\s|$)", text, re.DOTALL)
+    return whole[0] if whole else text
 
 
 class Speaker(Protocol):

@@ -86,7 +86,7 @@ FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
         "pretrained": "attune.generate.pretrained:open_pretrained",
         "classifier": "attune.generate.labeller:open_labeller",
         "perceiver": "attune.generate.pretrained:open_pretrained",
-        "attune": "attune.generate.attune:open_attune",
+        "attune": "attune.generate.pretrained:open_attune",
         "light": "attune.generate.light:open_light",  # an export says so itself: no torch is asked
     },
 )

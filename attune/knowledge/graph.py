@@ -11,7 +11,7 @@ word itself; a concept of several words is one vertex with an edge from each of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
@@ -152,13 +152,15 @@ class GraphBuilder:
         """The graph of a context, from its turns in normal form."""
         return self.of_words([normalise(turn.text) for turn in context])
 
-    def of_words(self, turns: Sequence[Sequence[str]]) -> ContextGraph:
-        """The graph of turns that are lists of words already."""
+    def of_words(self, turns: Sequence[Sequence[str]], vocabulary: Container[str] | None = None) -> ContextGraph:
+        """The graph of turns that are lists of words already; with a `vocabulary`, its concepts are words of it."""
         words = tuple(word for turn in turns for word in turn)
         numbers = tuple(number for number, turn in enumerate(turns) for _ in turn)
         found: dict[str, GraphConcept] = {}
         for place, word in enumerate(words):
             for concept in self.concepts_of(word):
+                if vocabulary is not None and concept.concept not in vocabulary:
+                    continue
                 known = found.setdefault(concept.concept, concept)
                 found[concept.concept] = known._replace(words=(*known.words, place))
         best = sorted(found.values(), key=lambda concept: -concept.intensity)[: self.settings.per_dialogue]

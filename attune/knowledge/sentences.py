@@ -1,6 +1,6 @@
-"""Sentence embeddings without torch: all-MiniLM-L6-v2 on onnxruntime.
+"""Encoders without torch: all-MiniLM-L6-v2, for sentence embeddings, and all-mpnet-base-v2 on onnxruntime.
 
-The graph (`data/minilm.onnx`, made by :mod:`attune.knowledge.encoder_graph`) is a few kilobytes and has no weights; they
+A graph (`data/minilm.onnx`, made by :mod:`attune.knowledge.encoder_graph`) is a few kilobytes and has no weights; they
 are mapped straight from the part's `model.safetensors`.
 """
 
@@ -10,6 +10,7 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -23,30 +24,151 @@ from attune.parts import locate
 
 Array = NDArray[np.float32]
 
-VOCABULARY, POSITIONS, HIDDEN, INNER, LAYERS, HEADS = 30_522, 512, 384, 1_536, 6, 12
 MOST_TOKENS = 256  # of a text; the rest is not read, as the model's authors set it
 _BATCH_TOKENS = 2_048  # larger batches are no faster, only larger
 _REMEMBERED = 1 << 15  # words; 1.5 kB each
+_WORDS, _PLACES, _KINDS = (f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type"))
+_FARTHEST = 128  # tokens apart: from there on all is equally far
+_NEAR = "encoder.relative_attention_bias.weight"
 
 
-def weights() -> dict[str, tuple[int, ...]]:
-    """The tensors that the graph takes from `model.safetensors`, with their shapes."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (VOCABULARY, HIDDEN),
-        "embeddings.position_embeddings.weight": (POSITIONS, HIDDEN),
-        "embeddings.token_type_embeddings.weight": (2, HIDDEN),
-    }
-    dense = {f"attention.self.{name}": (HIDDEN, HIDDEN) for name in ("query", "key", "value")}
-    dense |= {"attention.output.dense": (HIDDEN, HIDDEN)}
-    dense |= {"intermediate.dense": (INNER, HIDDEN), "output.dense": (HIDDEN, INNER)}
-    norms = ["embeddings.LayerNorm"]
-    for layer in (f"encoder.layer.{i}" for i in range(LAYERS)):
-        norms += [f"{layer}.attention.output.LayerNorm", f"{layer}.output.LayerNorm"]
-        for name, shape in dense.items():
-            shapes |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
-    for name in norms:
-        shapes |= {f"{name}.weight": (HIDDEN,), f"{name}.bias": (HIDDEN,)}
-    return shapes
+@dataclass(frozen=True)
+class Shape:
+    """An encoder of BERT's family: its numbers, and how its checkpoint names the parts of a layer."""
+
+    vocabulary: int
+    positions: int
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    epsilon: float = 1e-12
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    out: str = "attention.output.dense"
+    norm: str = "attention.output.LayerNorm"
+    kinds: int = 2
+    """Of texts, as BERT tells two apart; 0: it does not."""
+    first: int = 0
+    """The position of the first token."""
+    buckets: int = 0
+    """Of distances between tokens, for which attention has a bias; 0: it has none."""
+
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """What is taken from its `model.safetensors`, with the shapes."""
+        d = self.hidden
+        shapes: dict[str, tuple[int, ...]] = {_WORDS: (self.vocabulary, d), _PLACES: (self.positions, d)}
+        shapes |= {_KINDS: (self.kinds, d)} if self.kinds else {}
+        shapes |= {_NEAR: (self.buckets, self.heads)} if self.buckets else {}
+        dense = dict.fromkeys((self.query, self.key, self.value, self.out), (d, d))
+        dense |= {"intermediate.dense": (self.inner, d), "output.dense": (d, self.inner)}
+        norms = ["embeddings.LayerNorm"]
+        for layer in (f"encoder.layer.{i}" for i in range(self.layers)):
+            norms += [f"{layer}.{self.norm}", f"{layer}.output.LayerNorm"]
+            for name, shape in dense.items():
+                shapes |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
+        return shapes | {f"{name}.{side}": (d,) for name in norms for side in ("weight", "bias")}
+
+
+# By the part that holds the weights. The graph of each is `data/NAME.onnx`.
+SHAPES = {
+    "minilm": Shape(vocabulary=30_522, positions=512, hidden=384, inner=1_536, layers=6, heads=12),
+    "mpnet": Shape(
+        vocabulary=30_527,
+        positions=514,
+        hidden=768,
+        inner=3_072,
+        layers=12,
+        heads=12,
+        epsilon=1e-5,
+        query="attention.attn.q",
+        key="attention.attn.k",
+        value="attention.attn.v",
+        out="attention.attn.o",
+        norm="attention.LayerNorm",
+        kinds=0,
+        first=2,
+        buckets=32,
+    ),
+}
+
+
+class Encoder:
+    """One of :data:`SHAPES` on onnxruntime: rows of token ids to a vector each."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        longest: int,
+        threads: int | None = None,
+        added: Mapping[str, Array] | None = None,
+    ) -> None:
+        """The weights are those of a folder's `model.safetensors`, mapped; what is `added` to some, by name, adapts them to a task."""
+        import onnxruntime
+
+        self.shape = shape = SHAPES[name]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", 0)) if threads is None else threads
+        options.add_session_config_entry(
+            "session.intra_op.allow_spinning", "0"
+        )  # waiting threads leave the cores alone
+        options.log_severity_level = 3
+        tensors = mapped(folder / "model.safetensors", name)
+        tensors |= {key: tensors[key] + value for key, value in (added or {}).items()}
+        self._vocabulary = tensors.pop(_WORDS)  # stays on disk; a text needs a few rows
+        self._positions = np.array(tensors.pop(_PLACES)[shape.first : shape.first + longest])
+        if shape.kinds:
+            self._positions += tensors.pop(_KINDS)[0]
+        self._bias = biases(np.array(tensors.pop(_NEAR)), longest) if shape.buckets else None
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+        options.add_external_initializers(list(tensors), values)
+        self._session = onnxruntime.InferenceSession(graph_of(name), options, providers=["CPUExecutionProvider"])
+        self._values = values  # the session may read them in place
+
+    def vectors(self, rows: Sequence[Sequence[int]], most: int = 32, *, unit: bool = True) -> Array:
+        """[n, d]: the mean of each row's last states; of length 1, if `unit`. Rows of like length go together."""
+        found = np.empty((len(rows), self.shape.hidden), dtype=np.float32)
+        for places in _batches([len(ids) for ids in rows], most):
+            longest = len(rows[places[-1]])
+            tokens = np.zeros((len(places), longest, self.shape.hidden), dtype=np.float32)
+            mask = np.zeros((len(places), longest), dtype=np.float32)
+            for i, place in enumerate(places):
+                length = len(rows[place])
+                np.add(self._vocabulary[list(rows[place])], self._positions[:length], out=tokens[i, :length])
+                mask[i, :length] = 1
+            given = {"tokens": tokens, "mask": mask}
+            if self._bias is not None:
+                given["bias"] = self._bias[:, :longest, :longest]
+            (made,) = self._session.run(["embedding" if unit else "total"], given)
+            found[places] = made if unit else made / mask.sum(axis=1, keepdims=True)
+        return found
+
+
+def graph_of(name: str) -> bytes:
+    """The graph of a shape, as it is shipped."""
+    return resources.files("attune.knowledge").joinpath("data", f"{name}.onnx").read_bytes()
+
+
+def biases(table: Array, longest: int) -> Array:
+    """[heads, longest, longest]: what attention adds for the distance between two tokens, by a table [buckets, heads].
+
+    Half of the buckets are for each direction; near distances have one each, farther ones share, evenly in the logarithm.
+    """
+    half = len(table) // 2
+    near = half // 2
+    distance = (
+        np.arange(longest)[:, None] - np.arange(longest)[None]
+    )  # from the token that looks to the one it looks at
+    far = np.abs(distance)
+    with np.errstate(divide="ignore"):
+        shared = near + np.log(far / near, dtype=np.float32) / np.log(_FARTHEST / near, dtype=np.float32) * (
+            half - near
+        )
+    bucket = np.where(far < near, far, np.minimum(np.where(far < near, 0, shared).astype(np.int64), half - 1))
+    return np.ascontiguousarray(table[bucket + half * (distance < 0)].transpose(2, 0, 1))
 
 
 class SentenceEncoder:
@@ -58,7 +180,7 @@ class SentenceEncoder:
     True
     """
 
-    size = HIDDEN
+    size = SHAPES["minilm"].hidden
 
     def __init__(
         self,
@@ -72,7 +194,6 @@ class SentenceEncoder:
         `threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them. What is `added` to
         tensors of the model, by name, adapts it to a task.
         """
-        import onnxruntime
         from tokenizers import Tokenizer
 
         folder = locate("minilm") if folder is None else Path(folder)
@@ -84,39 +205,13 @@ class SentenceEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_TOKENS)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", 0)) if threads is None else threads
-        options.add_session_config_entry(
-            "session.intra_op.allow_spinning", "0"
-        )  # waiting threads leave the cores alone
-        options.log_severity_level = 3
-        tensors = _mapped(folder / "model.safetensors")
-        tensors |= {name: tensors[name] + value for name, value in (added or {}).items()}
-        self._vocabulary = tensors.pop("embeddings.word_embeddings.weight")  # stays on disk; a text needs a few rows
-        kind = tensors.pop("embeddings.token_type_embeddings.weight")[0]
-        self._positions = tensors.pop("embeddings.position_embeddings.weight")[:MOST_TOKENS] + kind
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-        options.add_external_initializers(list(tensors), values)
-        graph = resources.files("attune.knowledge").joinpath("data", "minilm.onnx").read_bytes()
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self._values = values  # the session may read them in place
+        self._encoder = Encoder("minilm", folder, longest=MOST_TOKENS, threads=threads, added=added)
         self._words: OrderedDict[str, Array] = OrderedDict()
         self._lock = Lock()
 
     def encode(self, texts: Sequence[str | tuple[str, str]], batch_size: int = 32) -> Array:
         """One row per text or pair of texts [n, 384]. Texts of like length go together, at most `batch_size` at a time."""
-        encoded = [code.ids for code in self._tokenizer.encode_batch(list(texts))]
-        vectors = np.empty((len(encoded), HIDDEN), dtype=np.float32)
-        for rows in _batches([len(ids) for ids in encoded], batch_size):
-            longest = len(encoded[rows[-1]])
-            tokens = np.zeros((len(rows), longest, HIDDEN), dtype=np.float32)
-            mask = np.zeros((len(rows), longest), dtype=np.float32)
-            for i, row in enumerate(rows):
-                length = len(encoded[row])
-                np.add(self._vocabulary[encoded[row]], self._positions[:length], out=tokens[i, :length])
-                mask[i, :length] = 1
-            vectors[rows] = self._session.run(None, {"tokens": tokens, "mask": mask})[0]
-        return vectors
+        return self._encoder.vectors([code.ids for code in self._tokenizer.encode_batch(list(texts))], batch_size)
 
     def encode_words(self, words: Sequence[str]) -> Array:
         """As `encode`, but the last 32,768 words are remembered: dialogues repeat theirs."""
@@ -130,7 +225,7 @@ class SentenceEncoder:
                 self._words.move_to_end(word)
             while len(self._words) > _REMEMBERED:
                 self._words.popitem(last=False)
-        return np.stack([found[word] for word in words]) if words else np.empty((0, HIDDEN), dtype=np.float32)
+        return np.stack([found[word] for word in words]) if words else np.empty((0, self.size), dtype=np.float32)
 
 
 @lru_cache(maxsize=2)
@@ -151,8 +246,8 @@ def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _mapped(path: Path) -> dict[str, Array]:
-    """The graph's tensors, mapped from a safetensors file rather than read: processes share them."""
+def mapped(path: Path, name: str) -> dict[str, Array]:
+    """The tensors of one of :data:`SHAPES`, mapped from a safetensors file rather than read: processes share them."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
         start = 8 + int(data[:8].view("<u8")[0])
@@ -160,13 +255,13 @@ def _mapped(path: Path) -> dict[str, Array]:
     except ValueError as error:
         raise DataError(f"{path}: not a whole safetensors file: {error}") from None
     tensors = {}
-    for name, shape in weights().items():
-        entry = header.get(name, {})
+    for key, shape in SHAPES[name].tensors().items():
+        entry = header.get(key, {})
         if entry.get("dtype") != "F32" or tuple(entry["shape"]) != shape:
             found = f"{entry['dtype']} {entry['shape']}" if entry else "nothing"
-            raise DataError(f"{path}: expected {name} as F32 {list(shape)}, found {found}; only MiniLM-L6-H384 fits")
+            raise DataError(f"{path}: expected {key} as F32 {list(shape)}, found {found}; only {name} fits")
         first, last = (start + offset for offset in entry["data_offsets"])
         if last > len(data):
-            raise DataError(f"{path}: cut off at {len(data)} bytes, inside {name}")
-        tensors[name] = data[first:last].view("<f4").reshape(shape)
+            raise DataError(f"{path}: cut off at {len(data)} bytes, inside {key}")
+        tensors[key] = data[first:last].view("<f4").reshape(shape)
     return tensors

@@ -48,6 +48,10 @@ class AttuneConfig(PartsConfig):
     """How often each part of a control is left out in training, so that the decoder also works without."""
     asked: float = 0.2
     """How often a control in training asks for the label that the reply has, instead of predicting one."""
+    emotion_weight: float = 0.5
+    """Weight of the loss by which the decoder itself learns to tell the emotion, as the word that a control begins with."""
+    decoder_share: float = 0.5
+    """How much what the decoder tells counts in what is perceived; the rest is the perceiver's (0: the perceiver alone)."""
     longest: int = 512
     """Longest dialogue in tokens; of a longer one the opening and the latest turns stay."""
     all_turns: bool = False
@@ -55,7 +59,7 @@ class AttuneConfig(PartsConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
-        for what in ("dropped", "asked"):
+        for what in ("dropped", "asked", "decoder_share"):
             if not 0 <= getattr(self, what) <= 1:
                 raise SettingsError(f"{what} must be from 0 to 1, not {getattr(self, what)}")
         if self.lora_rank < 1:
@@ -70,7 +74,7 @@ class AttuneConfig(PartsConfig):
 
     @property
     def measures(self) -> frozenset[str]:
-        return super().measures | {"ppl"}
+        return super().measures | {"ppl", "emotion_accuracy"}
 
 
 @register_system("attune")
@@ -123,7 +127,17 @@ class Attune(Speaks, OnParts):
         wanted = target != IGNORE
         head = self.decoder.get_output_embeddings()
         loss, nll = smoothed_nll(hidden[wanted], head.weight, head.bias, target[wanted], smoothing)
-        return {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
+        terms = {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
+        return terms | self._heard(hidden, batch["felt"], examples) if self.config.emotion_weight else terms
+
+    def _heard(self, hidden: Tensor, felt: Tensor, examples: int) -> dict[str, Tensor]:
+        """How well the decoder tells the emotion where a control is about to begin; each dialogue counts once."""
+        known = felt != IGNORE
+        share = (1.0 / known.sum(1, keepdim=True).clamp_min(1)).expand_as(known)[known] / examples
+        logits = self.decoder.get_output_embeddings()(hidden[known])
+        wrong = nn.functional.cross_entropy(logits, felt[known], reduction="none")
+        right = logits.argmax(-1) == felt[known]
+        return {"emotion": self.config.emotion_weight * (wrong * share).sum(), "right": (right * share).sum().detach()}
 
 
 def halves(decoder: Any, lower: int) -> tuple[nn.Module, nn.Module]:

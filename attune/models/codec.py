@@ -45,6 +45,11 @@ class Encoded:
         """By which items are put together in batches."""
         return len(self.context) * 1000 + len(self.response)
 
+    @property
+    def inner_size(self) -> int:
+        """By which those that are of like size are put together."""
+        return len(self.response)
+
 
 class Place(NamedTuple):
     """Something that a decoder looks at: a word of the context, or what a system reads beside them."""
@@ -79,6 +84,9 @@ class Codec(Protocol):
 class Features(Protocol):
     """What a system reads beside the words: worked out once for each example, from its context alone."""
 
+    read: tuple[str, ...]
+    """What of the batch are ids of words."""
+
     def compute(self, turns: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """Of the words of each turn, as far back as the system is let see."""
 
@@ -94,12 +102,12 @@ class WordCodec:
 
     `turns` and `tokens` limit the context to its last turns and last tokens (seed 003); `labels` is
     Prepend-k: it maps contexts to label tokens that go in front; `features` is what the system reads beside the words.
-    `hide` is how often a word that training has once becomes UNK there.
+    In training, `hide` is how often a word that it has once becomes UNK, and `drop` how often any word that is read does.
     """
 
     bos, eos, pad = BOS, EOS, PAD
     forbidden: Sequence[int] = tuple(i for i in range(len(SPECIALS)) if i != EOS)
-    hide = 0.0
+    hide = drop = 0.0
 
     def __init__(
         self,
@@ -165,8 +173,8 @@ class WordCodec:
             excess -= cut
         return turns
 
-    def collate(self, items: Sequence[Encoded], hide: float = 0.0, rng: np.random.Generator | None = None) -> Batch:
-        """Pad to tensors. With `hide`, words seen once in training become UNK that often, so that UNK is learnt."""
+    def collate(self, items: Sequence[Encoded], rng: np.random.Generator | None = None) -> Batch:
+        """Pad to tensors. With a generator, as in training: words are hidden."""
         batch = {"context": pad([item.context for item in items]), "roles": pad([item.roles for item in items])}
         batch["real"] = torch.arange(batch["context"].shape[1])[None] < torch.tensor(
             [[len(item.context)] for item in items]
@@ -180,15 +188,18 @@ class WordCodec:
             batch["feedback"] = pad([item.feedback for item in items])
         if self.features:
             batch |= self.features.collate([item.features for item in items], batch)
-        if hide and rng is not None:
+        if rng is not None:
             for name in ("context", "target"):
                 ids = batch[name].numpy()
-                ids[self.rare[ids] & (rng.random(ids.shape) < hide)] = UNK
+                ids[self.rare[ids] & (rng.random(ids.shape) < self.hide)] = UNK
             batch["response"][:, 1:] = batch["target"][:, :-1].where(batch["response"][:, 1:] != PAD, PAD)
+            for name in ("context", *(self.features.read if self.features else ())) if self.drop else ():
+                ids = batch[name].numpy()
+                ids[(ids >= len(SPECIALS)) & (rng.random(ids.shape) < self.drop)] = UNK
         return batch
 
     def training_batch(self, items: Sequence[Encoded], rng: np.random.Generator) -> Batch:
-        return self.collate(items, self.hide, rng)
+        return self.collate(items, rng)
 
     def said(self, ids: Sequence[int]) -> tuple[str, str]:
         """A reply in normal form, and as a person sees it."""

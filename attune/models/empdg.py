@@ -37,15 +37,15 @@ class EmpdgConfig(TrunkConfig):
     """false is the paper's w/o G: no emotion words, and no critic of them."""
     adversarial: bool = True
     """false is the paper's w/o D: maximum likelihood alone."""
-    adversarial_weight: float = 1.0
-    """Weight of the critics' signal beside the generator's other losses."""
+    adversarial_weight: float = 0.1
+    """Weight of the critics' signal, mean per example at a slope of 1, beside the generator's other losses."""
     penalty: float = 0.1
     """Weight of the gradient penalty in the critics' loss (β)."""
     generator_steps: int = 5
     """Updates of the generator for each update of the critics."""
     critic_steps: int = 1000
     """Updates of the critics before the alternation."""
-    adversarial_steps: int = 3000
+    adversarial_steps: int = 1500
     """At most this many updates of the generator against the critics."""
     critic_lr: float = 1e-4
     adversarial_lr: float = 1e-4
@@ -66,6 +66,8 @@ def _felt(words: tuple[str, ...]) -> tuple[str, ...]:
 
 class EmotionWordFeatures:
     """The emotional context: LAB and the emotion words of the context, in their order."""
+
+    read: tuple[str, ...] = ("emotional",)
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.vocabulary = tokenizer.get_vocab()
@@ -134,7 +136,7 @@ class Empdg(Trunk):
             "real": real,
             "responder": batch["responder"],
             "summary": summary,
-            "emotion": self.emotion(summary),  # e_p [7], [8]
+            "emotion": self.emotion(self.emotion_dropout(summary)),  # e_p [7], [8]
         }
 
     def looked_at(self, batch: Batch) -> dict[str, Tensor]:
@@ -168,10 +170,14 @@ class Empdg(Trunk):
         return torch.stack(losses).sum()
 
     def critic_signal(self, critics: Critics, batch: Batch, said: Tensor) -> Tensor:
-        """−D(d^N) of both critics, mean over the batch, weighted. Its gradient goes to the model and not to the critics."""
+        """−D(d^N) of both critics, each divided by its slope, summed over the rows and weighted.
+
+        Its gradient goes to the model and not to the critics.
+        """
         critics.requires_grad_(False)
         scores = [
-            view.critic(view.critic.read(*view.generated), view.critic.last(*view.feedback), view.context).mean()
+            view.critic(view.critic.read(*view.generated), view.critic.last(*view.feedback), view.context).sum()
+            / view.critic.slope.clamp_min(1)
             for view in self._views(critics, batch, said)
         ]
         critics.requires_grad_(True)

@@ -7,7 +7,6 @@ give the emotional signal, and the decoder attends to it with that signal, and c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,12 +49,13 @@ class KempConfig(GraphKeys, TrunkConfig):
 class GraphFeatures:
     """The emotional context graph beside the words: its concepts, where they hang, η of all vertices, and the edges."""
 
+    read: tuple[str, ...] = ("concepts",)
+
     def __init__(self, tokenizer: Tokenizer, builder: GraphBuilder) -> None:
         self.vocabulary, self.builder = tokenizer.get_vocab(), builder
 
     def compute(self, turns: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        graph = self.builder.of_words(turns)
-        graph = replace(graph, concepts=tuple(one for one in graph.concepts if one.concept in self.vocabulary))
+        graph = self.builder.of_words(turns, self.vocabulary)
         words = 1 + len(graph.words)
         return {
             "concepts": np.array([self.vocabulary[one.concept] for one in graph.concepts], dtype=np.int32),
@@ -154,7 +154,7 @@ class Kemp(Trunk):
             "words": torch.cat([batch["context"], batch["concepts"]], 1),
             "intensity": batch["intensity"],
             "signal": signal,
-            "emotion": self.emotion(signal),  # e_p [8]
+            "emotion": self.emotion(self.emotion_dropout(signal)),  # e_p [8]
         }
 
     def looked_at(self, batch: Batch) -> dict[str, Tensor]:

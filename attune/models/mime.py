@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attune.emotion.taxonomy import EMOTIONS, POSITIVE
 from attune.models import register_system
@@ -27,6 +28,8 @@ class MimeConfig(TrunkConfig):
     emotion_head: bool = True
     kl_weight: float = 1.0
     """Weight of the divergence between posterior and prior, in nats per target token like the reply's loss."""
+    polarity_noise: float = 0.0
+    """How often training takes an example for the other polarity, as the prediction at test sometimes does."""
 
 
 class Gaussians(nn.Module):
@@ -38,7 +41,7 @@ class Gaussians(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_variance = self.out(self.hidden(x).relu()).unflatten(-1, (2, 2, -1)).unbind(1)
-        return mean, log_variance
+        return mean, log_variance.clamp(-6, 4)  # both could shrink together, and a step too far would cost any amount
 
 
 class View(nn.Module):
@@ -49,7 +52,9 @@ class View(nn.Module):
         self.join, self.encoder = nn.Linear(2 * d_model, d_model), Encoder(1, d_model, heads, ffn, dropout, norm)
 
     def forward(self, memory: Tensor, real: Tensor, emotion: Tensor) -> Tensor:
-        return self.encoder(self.join(torch.cat([memory, emotion[:, None].expand_as(memory)], -1)), real)
+        of_memory, of_emotion = self.join.weight.chunk(2, 1)  # the emotion is the same at every position
+        joined = F.linear(memory, of_memory) + F.linear(emotion, of_emotion, self.join.bias)[:, None]
+        return self.encoder(joined, real)
 
 
 def divergence(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_log_variance: Tensor) -> Tensor:
@@ -83,13 +88,16 @@ class Mime(Trunk):
     def encode(self, batch: Batch) -> dict[str, Tensor]:
         read = super().encode(batch)
         summary = read["memory"][:, 0]
-        read["emotion"] = self.emotion(self.query(summary))
+        read["emotion"] = self._felt(summary)
         polarity = POLARITY.to(summary.device)[read["emotion"].argmax(-1)]
         mean, log_variance = self.prior(summary)
         drawn = mean
         if self.training and "target" in batch:
             known = batch["emotion"] >= 0
             polarity = torch.where(known, POLARITY.to(summary.device)[batch["emotion"].clamp_min(0)], polarity)
+            if self.config.polarity_noise:
+                taken_for = torch.rand(len(polarity), device=polarity.device) < self.config.polarity_noise
+                polarity = torch.where(taken_for, 1 - polarity, polarity)
             centre, spread = self.posterior(torch.cat([summary, self.pool(batch["target"])], -1))
             read["kl"] = divergence(centre, spread, mean, log_variance).sum((1, 2))
             drawn = centre + (0.5 * spread).exp() * torch.randn_like(mean)
@@ -97,9 +105,16 @@ class Mime(Trunk):
         read["memory"] = self.fuse(read["memory"], read["real"], read["mixtures"] @ self.emotion.weight, polarity)
         return read
 
+    def _felt(self, summary: Tensor) -> Tensor:
+        return self.emotion(self.query(self.emotion_dropout(summary)))
+
+    def perceive(self, batch: Batch) -> Tensor:
+        return self._felt(self.read_words(batch)[:, 0])  # the views are not needed for it
+
     def pool(self, ids: Tensor) -> Tensor:
-        """The mean of the words' vectors [B, d]; padding has none."""
-        return self.words(ids).sum(1) / (ids != PAD).sum(1, keepdim=True)
+        """The mean of the words' vectors [B, d]. Tied to the output, the vector of padding is not zero."""
+        real = (ids != PAD)[..., None]
+        return (self.words(ids) * real).sum(1) / real.sum(1)
 
     def mixtures(self, drawn: Tensor) -> Tensor:
         """[B, 2, d] → the weights of the emotions within each polarity [B, 2, 32]."""

@@ -22,7 +22,8 @@ from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
 from attune.models import register_system
 from attune.models.classifier_41 import fit_temperature
 from attune.models.codec import NO_EMOTION
-from attune.models.pretrained import BasesConfig, OnBases
+from attune.models.pretrained import BasesConfig, OnBases, Role
+from attune.models.pretrained.lora import add_lora
 from attune.models.pretrained.tokens import Batch, EncoderTokens
 
 UNLABELLED = NO_EMOTION
@@ -33,10 +34,15 @@ class PerceiverConfig(BasesConfig):
 
     context_tokens: int = 160
     """Only this many last tokens of the context."""
+    lora_rank: int = 0
+    """Train the encoder's layers that are not frozen by low-rank adapters (alpha twice the rank) instead of their weights (0: no)."""
     label_weight: float = 0.5
     """Weight of the loss of the label to give, beside the emotion's."""
     temperatures: tuple[float, float] = (1.0, 1.0)
     """The logits of the emotion and of the label are divided by these; fitted on validation."""
+
+    def from_base(self, role: Role) -> bool:
+        return super().from_base(role) or self.lora_rank > 0
 
     @property
     def measures(self) -> frozenset[str]:
@@ -103,6 +109,8 @@ class Perceiver(OnBases):
 
     def __init__(self, config: PerceiverConfig, bases: Any = None) -> None:
         super().__init__(config, bases)
+        if config.lora_rank:
+            add_lora(self.encoder, config.lora_rank, config.encoder_frozen)
         width = self.encoder.config.hidden_size
         self.emotion, self.label = nn.Linear(width, len(EMOTIONS)), nn.Linear(width, len(LABELS))
 

@@ -10,7 +10,7 @@ computed from the turns before it alone, so a conversation that goes on keeps wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from attune.dialogue.types import Context
-from attune.emotion.taxonomy import emotion_id, label_id
+from attune.emotion.taxonomy import EMOTIONS, emotion_id, label_id
 from attune.errors import DataError, SettingsError
 
 NAMES = {"speaker": "user", "listener": "assistant"}
@@ -73,6 +73,8 @@ class Prompts:
         self.ids = lru_cache(maxsize=200_000)(self._ids)
         self._begin = {role: (begin, *self._ids(name)) for role, name in NAMES.items()}
         self._line, self._end = self._ids("\n"), (end, *self._ids("\n"))
+        self.feelings = tuple(self._ids(f" {emotion}")[0] for emotion in EMOTIONS)
+        """The token that a control begins with, by emotion."""
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False).ids)
@@ -92,6 +94,11 @@ class Prompts:
             found, before = found + more, ","
         return found
 
+    @property
+    def heard(self) -> int:
+        """Where in a listener turn its control is about to begin: the number of tokens before it."""
+        return len(self._begin["listener"])
+
     def opening(self, control: Control) -> tuple[int, ...]:
         """What stands directly before a reply."""
         return self._begin["listener"] + self.control(control) + self._line
@@ -106,18 +113,25 @@ class Prompts:
 
         Of a conversation that is too long the opening turn stays, then the latest turns that fit.
         """
+        opening = self.opening(controls[-1]) if controls else ()
+        return [*self._turns(context, controls[:-1], len(controls), self.longest - len(opening)), *opening]
+
+    def asking(self, context: Context, controls: Sequence[Control]) -> list[int]:
+        """Everything before the reply's own control, where a decoder may tell what is felt. `controls` are the earlier ones."""
+        begin = self._begin["listener"]
+        return [*self._turns(context, controls, len(controls) + 1, self.longest - len(begin)), *begin]
+
+    def _turns(self, context: Context, controls: Sequence[Control], given: int, room: int) -> Iterator[int]:
+        """The turns that fit, with the controls of the listener's."""
         listeners = sum(turn.role == "listener" for turn in context)
-        if len(controls) != listeners + 1:
-            raise DataError(
-                f"{listeners} listener turns and the reply need {listeners + 1} controls, not {len(controls)}"
-            )
+        if given != listeners + 1:
+            raise DataError(f"{listeners} listener turns and the reply need {listeners + 1} controls, not {given}")
         waiting = iter(controls)
         turns = [
             self.turn(turn.role, turn.text, next(waiting) if turn.role == "listener" else NOTHING_KNOWN)
             for turn in context
         ]
-        opening = self.opening(next(waiting))
-        return [*chain.from_iterable(self.window(turns, self.longest - len(opening))), *opening]
+        return chain.from_iterable(self.window(turns, room))
 
     def window(self, turns: Sequence[tuple[int, ...]], room: int) -> list[tuple[int, ...]]:
         """The turns that fit: the first, and the latest; a single one that is too long loses its beginning."""

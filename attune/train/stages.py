@@ -24,6 +24,8 @@ class Stage:
     name = "maximum-likelihood"
     validates = True
     """Whether it is measured on validation, where its best weights are kept and it may stop early."""
+    slack: float | None = None
+    """Only weights whose perplexity is at most so many times that of the stage before can be the best, once there are any."""
 
     def settings(self, recipe: TrainingSettings, model: Any) -> TrainingSettings:
         """The recipe's training settings, as far as this stage keeps to them."""

@@ -109,6 +109,8 @@ class Trainer:
         self.stages = stages_of(model)
         self.beside: dict[str, torch.nn.Module | torch.optim.Optimizer] = {}
         self.checkpoint = run / "checkpoint"
+        self.bound: float | None = None  # the perplexity that the best weights may have
+        self._since = time.perf_counter()
 
     def fit(self, train: Sequence[Any], valid: Sequence[Any]) -> dict[str, Any]:
         """Run all stages; the best weights on validation end in the run folder."""
@@ -131,8 +133,14 @@ class Trainer:
             "steps": self.progress.step,
             "best_step": self.progress.best_step,
             f"best_valid_{self.settings.select}": self.progress.best,
+            **(
+                {"best_valid_ppl": self.progress.best_ppl}
+                if self.settings.select != "ppl" and self.progress.best_ppl
+                else {}
+            ),
             "examples": self.progress.examples,
             "seconds": round(self.progress.seconds, 1),
+            "wall_seconds": round(self.progress.wall, 1),
             "examples_per_second": round(self.progress.examples / max(self.progress.seconds, 1e-9), 1),
             "parameters": sum(p.numel() for p in self.bare.parameters()),
             "vocabulary": self.facts,
@@ -165,12 +173,16 @@ class Trainer:
             begun=kept.step,
             epoch=kept.epoch,
             seconds=kept.seconds,
+            wall=kept.wall,
             examples=kept.examples,
+            earlier_ppl=kept.best_ppl or kept.earlier_ppl,
         )
 
     def _run_stage(self, stage: Stage, train: Sequence[Any], valid: Sequence[Any], resume: bool) -> None:
         self.settings = settings = stage.settings(self.recipe.training, self.bare)
         progress = self.progress
+        slack = stage.slack and progress.earlier_ppl and stage.slack * progress.earlier_ppl
+        self.bound = slack or settings.ppl_at_most
         stage.begin(self)
         groups = stage.groups(self.bare)
         self.trained = [parameter for group in groups for parameter in group["params"]]
@@ -224,7 +236,10 @@ class Trainer:
         batch = self._batch(items)
         tokens = sum(len(item.response) for item in items)
         terms = stage.step(self, batch, tokens, len(items))
-        progress.seconds += time.perf_counter() - started
+        now = time.perf_counter()
+        progress.seconds += now - started
+        progress.wall += now - self._since  # with validations and checkpoints
+        self._since = now
         progress.examples += len(items)
         reporter.trained(terms, len(items))
 
@@ -238,12 +253,10 @@ class Trainer:
     def _validate(self, valid: Sequence[Any], reporter: Reporter) -> bool:
         """Measure, keep the weights if they are the best so far, and tell whether patience is at its end."""
         scores, progress, settings = self.measure(valid), self.progress, self.settings
-        value = scores[settings.select]
-        better = progress.best is None or (
-            value > progress.best if settings.select.endswith("accuracy") else value < progress.best
-        )
+        better = self._better(scores)
         if better:
-            progress.best, progress.best_step, progress.waited = value, progress.step, 0
+            progress.best, progress.best_ppl = scores[settings.select], scores.get("ppl")
+            progress.best_step, progress.waited = progress.step, 0
             if self.accelerator.is_main_process:
                 if hasattr(self.bare, "calibrate"):
                     self.bare.calibrate(
@@ -254,6 +267,17 @@ class Trainer:
             progress.waited += 1
         reporter.validated(scores, better)
         return progress.waited >= settings.patience
+
+    def _better(self, scores: dict[str, float]) -> bool:
+        """Whether weights with these scores are the best so far; with a bound, those within it come first."""
+        best, best_ppl, select = self.progress.best, self.progress.best_ppl, self.settings.select
+        if best is None:
+            return True
+        if self.bound is not None and best_ppl is not None:
+            within, was = scores["ppl"] <= self.bound, best_ppl <= self.bound
+            if not (within and was):
+                return within or (not was and scores["ppl"] < best_ppl)
+        return scores[select] > best if select.endswith("accuracy") else scores[select] < best
 
     @torch.inference_mode()
     def measure(self, items: Sequence[Any]) -> dict[str, float]:

@@ -53,6 +53,18 @@ def test_llama_cpp_and_torch_agree_on_every_likelihood(engine: LlamaEngine, refe
     np.testing.assert_allclose([one.nll for one in ours], [one.nll for one in theirs], rtol=2e-3)
 
 
+def test_what_comes_next_is_as_likely_as_in_torch(engine: LlamaEngine, reference: TorchEngine) -> None:
+    tokens = [TOKENIZER.encode(text).ids[0] for text in (" died", " you", ".")]
+    ours, theirs = engine.after(PROMPTS, tokens), reference.after(PROMPTS, tokens)
+    assert ours.shape == theirs.shape == (len(PROMPTS), 3)
+    likely = theirs >= np.sort(reference.after(PROMPTS, range(TOKENIZER.get_vocab_size())), 1)[:, -40:-39]
+    assert likely.any()
+    np.testing.assert_allclose(ours[likely], theirs[likely], atol=5e-3)
+    assert (ours[~likely] >= theirs[~likely] - 5e-3).all(), "what is not told is at most as likely as what is"
+    alone = reference.nll(PROMPTS, [[tokens[0]]] * len(PROMPTS))
+    np.testing.assert_allclose(theirs[:, 0], [-one.nll for one in alone], atol=1e-4)
+
+
 def test_the_adapter_is_what_makes_them_agree(files: tuple[Path, Path], reference: TorchEngine) -> None:
     said = [TOKENIZER.encode(" died on Monday.").ids]
     with LlamaEngine(files[0], TOKENIZER, eos=EOS, slots=1, context=256, threads=1) as bare:

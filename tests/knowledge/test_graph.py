@@ -50,6 +50,15 @@ def test_the_number_of_concepts_can_be_chosen(make_index: MakeIndex, most: int, 
     assert len(concepts(make_index, "fear worry hate love", *rows, per_dialogue=most)) == count
 
 
+def test_concepts_outside_a_vocabulary_make_room_for_others(make_index: MakeIndex) -> None:
+    rows = [("Causes", "storm", word, 1.0) for word in ("fear", "joy", "grief")]
+    builder = GraphBuilder(make_index(rows), INTENSITIES, settings=GraphSettings(per_dialogue=2))
+    whole = [one.concept for one in builder.of_words([["storm"]]).concepts]
+    assert len(whole) == 2
+    known = {"fear", "joy", "grief"} - {whole[0]}
+    assert {one.concept for one in builder.of_words([["storm"]], known).concepts} == known
+
+
 def test_a_stop_word_has_no_concepts(make_index: MakeIndex) -> None:
     assert concepts(make_index, "something", ("Causes", "something", "panic", 0.5)) == []
 

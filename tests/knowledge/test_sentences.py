@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from attune.errors import DataError, MissingError
 from attune.knowledge import encoder_graph
 from attune.knowledge import sentences as module
-from attune.knowledge.sentences import SentenceEncoder, load_encoder
+from attune.knowledge.sentences import SHAPES, Encoder, SentenceEncoder, load_encoder
 from attune.parts import locate
 
 TEXTS = [
@@ -74,8 +76,46 @@ def test_words_are_remembered_and_the_least_used_are_forgotten(
     assert asked == ["dog", "cat", "owl", "cat"]
 
 
-def test_the_shipped_graph_is_the_one_the_builder_builds() -> None:
-    assert encoder_graph.GRAPH.read_bytes() == encoder_graph.build().SerializeToString(deterministic=True)
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_shipped_graphs_are_those_the_builder_builds(name: str) -> None:
+    assert module.graph_of(name) == encoder_graph.build(SHAPES[name]).SerializeToString(deterministic=True)
+
+
+SMALL = {"hidden": 16, "inner": 24, "layers": 2, "heads": 2, "vocabulary": 50, "positions": 64}
+
+
+def tiny(name: str, folder: Path) -> Any:
+    """A random model of transformers in a small shape of this name, kept in a folder."""
+    import torch
+    from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
+
+    kinds = {"minilm": (BertConfig, BertModel), "mpnet": (MPNetConfig, MPNetModel)}
+    config, kind = kinds[name]
+    torch.manual_seed(3)
+    settings = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    settings |= {"vocab_size": 50, "max_position_embeddings": 64, "initializer_range": 0.5}
+    model = kind(config(layer_norm_eps=SHAPES[name].epsilon, **settings), add_pooling_layer=False).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_encoder_tells_what_transformers_tells(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    model, shape = tiny(name, tmp_path), replace(SHAPES[name], **SMALL)
+    monkeypatch.setitem(SHAPES, name, shape)
+    monkeypatch.setattr(module, "graph_of", lambda _: encoder_graph.build(shape).SerializeToString())
+    rows = [list(range(5, 5 + length)) for length in (40, 1, 7, 23)]  # farther than the near distances
+    with torch.inference_mode():
+        expected = [model(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(0).numpy() for ids in rows]
+    found = Encoder(name, tmp_path, longest=48, threads=1).vectors(rows, unit=False)
+    np.testing.assert_allclose(found, np.stack(expected), atol=2e-5)
+    units = Encoder(name, tmp_path, longest=48, threads=1).vectors(rows)
+    np.testing.assert_allclose(units, found / np.linalg.norm(found, axis=1, keepdims=True), atol=2e-5)
+    key = f"encoder.layer.1.{shape.query}.weight"
+    changed = Encoder(name, tmp_path, longest=48, threads=1, added={key: np.eye(16, dtype=np.float32)})
+    assert np.abs(changed.vectors(rows[:1], unit=False) - found[:1]).max() > 1e-3
 
 
 def test_importing_it_imports_neither_torch_nor_onnx() -> None:

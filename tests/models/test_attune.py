@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,21 @@ def test_targets_are_the_listener_turns_and_their_ends(system: Any, dialogues: l
     said = system.codec.tokenizer.decode(item.response, skip_special_tokens=False)
     assert said == "Congratulations! What will you do there?<|im_end|>Lovely!<|im_end|>"
     assert (item.ids[1:][item.target[:-1] != IGNORE] == item.response[:-1]).all()
+
+
+def test_the_emotion_is_to_be_told_where_a_control_is_about_to_begin(system: Any, dialogues: list[Dialogue]) -> None:
+    examples = test_examples(dialogues[:1])
+    (item,) = system.codec.encode_dialogues(examples, training=False)
+    places = (item.felt != IGNORE).nonzero()[0]
+    assert len(places) == len(examples) == 2
+    before = [system.codec.tokenizer.decode(item.ids[: place + 1], skip_special_tokens=False) for place in places]
+    assert all(text.endswith("<|im_start|>assistant") for text in before)
+    assert set(item.felt[places]) == {system.codec.prompts.feelings[EMOTIONS.index(str(examples[0].emotion))]}
+    (unknown,) = system.codec.encode_dialogues([replace(e, emotion=None) for e in examples], training=False)
+    assert (unknown.felt == IGNORE).all()
+    terms = system.model.losses(system.codec.collate([item, unknown]), 1, 2)
+    assert terms["emotion"] > 0
+    assert 0 <= float(terms["right"]) <= 0.5
 
 
 def test_with_all_turns_the_speaker_is_a_target_too(dialogues: list[Dialogue]) -> None:

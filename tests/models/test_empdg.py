@@ -194,3 +194,42 @@ def test_feedback_reaches_the_critics_and_nothing_else(
     examples = test_examples(dialogues)
     changed = [replace(example, feedback=Turn("speaker", "Something else.")) for example in examples]
     assert system.nll(changed) == system.nll(examples)
+
+
+def test_the_signal_has_the_scale_of_a_slope_of_one_whatever_the_critics_scale(
+    system: WordSystem, batch: Batch
+) -> None:
+    critics = system.model.critics(system.codec)
+
+    def pull() -> torch.Tensor:
+        system.model.zero_grad()
+        system.model.critic_signal(critics, batch, said_of(batch)).backward()
+        return system.model.output.weight.grad.clone()
+
+    for critic in (critics.semantic, critics.emotional):
+        critic.slope.fill_(2.0)
+    first = pull()
+    with torch.no_grad():
+        for critic in (critics.semantic, critics.emotional):
+            critic.out.weight *= 50
+            critic.slope *= 50
+    torch.testing.assert_close(pull(), first)
+
+
+def test_the_slope_follows_what_the_critic_has_and_only_while_it_learns() -> None:
+    torch.manual_seed(0)
+    critic = Critic(size=4, d_model=6)
+    states, other = torch.randn(3, 4, 6), torch.randn(3, 6)
+    with torch.no_grad():
+        critic.out.weight *= 100
+    for _ in range(200):
+        critic.steepness(states, states, other, other)
+    steep = float(critic.slope)
+    assert steep == pytest.approx(
+        float(critic.steepness(states, states, other, other).sqrt().mean().detach()) + 1, rel=0.05
+    )
+    critic.eval()
+    with torch.no_grad():
+        critic.out.weight.zero_()
+    critic.steepness(states, states, other, other)
+    assert float(critic.slope) == pytest.approx(steep, rel=0.01)

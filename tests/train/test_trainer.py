@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 
 from attune.errors import AttuneError, DataError
 from attune.generate.systems import open_system
+from attune.train.checkpoints import Progress
 from attune.train.data import load_split
-from attune.train.recipes import load_recipe
-from attune.train.trainer import train
+from attune.train.recipes import TrainingSettings, load_recipe
+from attune.train.trainer import Trainer, train
 
 SMALL = [
     "text.vectors=null", "model.d_model=16", "model.ffn=16", "training.batch_size=8", "training.warmup=10",
@@ -160,3 +161,28 @@ def test_a_damaged_checkpoint_is_reported_and_fresh_starts_anew(corpus: Path, tm
     with pytest.raises(DataError, match="--fresh"):
         train(recipe, corpus, run)
     train(recipe, corpus, run, fresh=True)
+
+
+def test_with_a_bound_on_perplexity_the_best_are_sought_within_it(tmp_path: Path) -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.settings = TrainingSettings(select="emotion_accuracy")
+    trainer.progress, trainer.bound = Progress(), 35.0
+
+    def told(ppl: float, accuracy: float) -> bool:
+        scores = {"ppl": ppl, "emotion_accuracy": accuracy}
+        if better := trainer._better(scores):
+            trainer.progress.best, trainer.progress.best_ppl = accuracy, ppl
+        return better
+
+    assert [told(50, 0.41), told(40, 0.38), told(42, 0.45)] == [True, True, False], "outside, the lowest perplexity"
+    assert [told(34.9, 0.30), told(33, 0.29), told(34, 0.31), told(36, 0.5)] == [True, False, True, False]
+    trainer.bound = None
+    assert told(99, 0.6)
+
+
+def test_a_summary_tells_how_long_it_took_in_all(corpus: Path, tmp_path: Path) -> None:
+    recipe = load_recipe("emoprepend", None, settings("training.epochs=1", "training.select=emotion_accuracy"))
+    summary = train(recipe, corpus, tmp_path / "run")
+    assert summary["wall_seconds"] >= summary["seconds"] > 0
+    curve = {row["step"]: row for row in summary["validation"]}
+    assert summary["best_valid_ppl"] == pytest.approx(curve[summary["best_step"]]["ppl"], rel=1e-5)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from attune.generate.settings import Decoding
@@ -48,6 +49,10 @@ class Engine(Protocol):
 
     def nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[TokenNll]:
         """What the model makes of given continuations; an end that counts stands in them."""
+        ...
+
+    def after(self, prompts: Sequence[Sequence[int]], tokens: Sequence[int]) -> np.ndarray:
+        """[n, len(tokens)]: the log-probability that each of these tokens comes next, as far as it can be told."""
         ...
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Self
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from attune.errors import AttuneError, DataError, MissingError, SettingsError
@@ -265,6 +266,14 @@ class LlamaEngine:
             said += tokens
         return TokenNll(-total, len(wanted))
 
+    def after(self, prompts: Sequence[Sequence[int]], tokens: Sequence[int]) -> np.ndarray:
+        """A token that is not among the likeliest is taken for as likely as the last of them."""
+        found = np.empty((len(prompts), len(tokens)))
+        for row, likely in enumerate(self._pool.map(lambda prompt: self._likely(prompt, LIKELY), prompts)):
+            least = min(likely.values(), default=0.0)
+            found[row] = [likely.get(token, least) for token in tokens]
+        return found
+
     # — asking —
 
     def _tokens(self, body: dict[str, Any], stopped: Callable[[], bool]) -> list[Generated]:
@@ -292,19 +301,23 @@ class LlamaEngine:
         return found
 
     def _logprob(self, prompt: list[int], token: int) -> float:
-        """Of any one next token: only the end is allowed, and what else would be likely is told beside it."""
+        """Of any one next token."""
         for width in (LIKELY, self.tokenizer.get_vocab_size()):
-            found: dict[int, float] = {}
-
-            def hear(chunk: Chunk, found: dict[int, float] = found) -> None:
-                for entry in (chunk["choices"][0]["logprobs"] or {}).get("content", ()):
-                    found |= {likely["id"]: likely["logprob"] for likely in entry["top_logprobs"]}
-
-            body = self._body(prompt, Decoding(max_steps=1), 0) | {"grammar": f"root ::= {EMPTY}", "logprobs": width}
-            self._ask(body, hear, self._closed.is_set)
-            if token in found:
+            if token in (found := self._likely(prompt, width)):
                 return found[token]
         return float("-inf")
+
+    def _likely(self, prompt: Sequence[int], width: int) -> dict[int, float]:
+        """The most likely next tokens: only the end is allowed, and what else would be likely is told beside it."""
+        found: dict[int, float] = {}
+
+        def hear(chunk: Chunk) -> None:
+            for entry in (chunk["choices"][0]["logprobs"] or {}).get("content", ()):
+                found.update({likely["id"]: likely["logprob"] for likely in entry["top_logprobs"]})
+
+        body = self._body(prompt, Decoding(max_steps=1), 0) | {"grammar": f"root ::= {EMPTY}", "logprobs": width}
+        self._ask(body, hear, self._closed.is_set)
+        return found
 
     def _ask(self, body: dict[str, Any], hear: Callable[[Chunk], None], stopped: Callable[[], bool]) -> None:
         """Send a request and hear its chunks until it ends or is stopped; stopped, its slots are free at once."""

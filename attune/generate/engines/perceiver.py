@@ -1,56 +1,68 @@
-"""The exported perceiver on onnxruntime, without torch: what the speaker feels and what reply to give, from one pass."""
+"""A perceiver's run without torch: what the speaker feels and what reply to give, from one pass of its encoder on onnxruntime.
+
+The run's own weights are small (adapters and heads, or some layers); the encoder that they change comes as a part.
+"""
 
 from __future__ import annotations
 
-import os
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from attune.dialogue.types import Context
-from attune.errors import DataError
+from attune.errors import DataError, SettingsError
 from attune.generate.systems import needed
+from attune.knowledge.sentences import SHAPES, Encoder, mapped
+from attune.parts import PARTS, locate
 
 Array = NDArray[np.float32]
 
-CLS, SEP = "[CLS]", "[SEP]"
-BATCH = 32  # contexts read at once
+WEIGHTS = "model.safetensors"
+HEADS = ("emotion", "label")
+MARKS = (("[CLS]", "[SEP]"), ("<s>", "</s>"))  # the first token of what is read, and what stands behind each turn
 REMEMBERED = 256  # contexts; both heads are asked about the same ones
+_DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
 class LightPerceiver:
-    """A folder with `perceiver.onnx` and the encoder's `tokenizer.json`."""
+    """The folder of a perceiver's run: `config.json`, `model.safetensors` and the encoder's `tokenizer.json`."""
 
     def __init__(self, folder: str | Path, *, threads: int | None = None) -> None:
         """`threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them."""
-        import onnxruntime
-
         folder = Path(folder)
-        needed(folder, "perceiver.onnx", "encoder/tokenizer.json")
+        needed(folder, "config.json", WEIGHTS, "encoder/tokenizer.json")
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        base = packaged(config)
+        self.longest: int = config["context_tokens"]
         self.tokenizer = Tokenizer.from_file(str(folder / "encoder" / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        first, end = self.tokenizer.token_to_id(CLS), self.tokenizer.token_to_id(SEP)
-        if first is None or end is None:
-            raise DataError(f"{folder / 'encoder' / 'tokenizer.json'}: it has no {CLS} and {SEP}")
-        self._first, self._end = first, end
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", 0)) if threads is None else threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
+        ids = [(self.tokenizer.token_to_id(first), self.tokenizer.token_to_id(end)) for first, end in MARKS]
+        marks = next(((first, end) for first, end in ids if first is not None and end is not None), None)
+        if marks is None:
+            raise DataError(f"{folder / 'encoder' / 'tokenizer.json'}: it has no {' and '.join(MARKS[0])}")
+        self._first, self._end = marks
         try:
-            self._session = onnxruntime.InferenceSession(
-                str(folder / "perceiver.onnx"), options, providers=["CPUExecutionProvider"]
-            )
-            self.longest = int(self._session.get_modelmeta().custom_metadata_map["longest"])
-        except Exception as error:  # onnxruntime has no class of its own for a file that is no graph
-            raise DataError(f"{folder / 'perceiver.onnx'}: not a perceiver ({str(error).splitlines()[0]})") from None
-        self._heads = [output.name for output in self._session.get_outputs()]
+            trained = {name: value.astype(np.float32) for name, value in load_file(folder / WEIGHTS).items()}
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{folder / WEIGHTS}: cannot be read ({error})") from None
+        self._heads: dict[str, tuple[Array, Array]] = {}
+        for name, temperature in zip(HEADS, config["temperatures"], strict=True):
+            try:
+                self._heads[name] = trained[f"{name}.weight"] / temperature, trained[f"{name}.bias"] / temperature
+            except KeyError as error:
+                raise DataError(f"{folder / WEIGHTS}: not a perceiver's weights: no {error.args[0]}") from None
+        place = locate(base)
+        added = differences(trained, mapped(place / WEIGHTS, base))
+        self._encoder = Encoder(base, place, longest=self.longest, threads=threads, added=added)
         self._known: OrderedDict[tuple[int, ...], dict[str, Array]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,21 +87,45 @@ class LightPerceiver:
         rows = [self.ids(context) for context in contexts]
         with self._lock:
             found = {ids: self._known[ids] for ids in rows if ids in self._known}
-        new = sorted({ids for ids in rows if ids not in found}, key=len)
-        for start in range(0, len(new), BATCH):
-            found |= self._read(new[start : start + BATCH])
+        if new := list(dict.fromkeys(ids for ids in rows if ids not in found)):
+            vectors = self._encoder.vectors(new, unit=False)
+            logits = {name: vectors @ weight.T + bias for name, (weight, bias) in self._heads.items()}
+            found |= {ids: {name: logits[name][i] for name in HEADS} for i, ids in enumerate(new)}
         with self._lock:
             self._known |= {ids: found[ids] for ids in rows}
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        logits = np.stack([found[ids][head] for ids in rows]) if rows else np.empty((0, 0), dtype=np.float32)
-        shares = np.exp(logits - logits.max(axis=-1, keepdims=True)) if rows else logits
+        told = np.stack([found[ids][head] for ids in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+        shares = np.exp(told - told.max(axis=-1, keepdims=True)) if rows else told
         return np.asarray(shares / shares.sum(axis=-1, keepdims=True), dtype=np.float32)
 
-    def _read(self, rows: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], dict[str, Array]]:
-        ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-        mask = np.zeros(ids.shape, dtype=np.float32)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)], mask[i, : len(row)] = row, 1
-        logits = self._session.run(self._heads, {"ids": ids, "mask": mask})
-        return {row: {head: values[i] for head, values in zip(self._heads, logits)} for i, row in enumerate(rows)}
+
+def packaged(config: Mapping[str, object]) -> str:
+    """The part that a perceiver's encoder is; an error says why it cannot run without torch."""
+    name = str(config.get("encoder"))
+    if name not in SHAPES:
+        raise SettingsError(
+            f"without torch, a perceiver's encoder is one of {', '.join(map(repr, SHAPES))}, not '{name}'"
+        )
+    if config.get("pooling") != "mean":
+        raise SettingsError(f"without torch, a perceiver's pooling is 'mean', not '{config.get('pooling')}'")
+    bases: dict[str, dict[str, str]] = config.get("bases") or {}  # type: ignore[assignment]
+    pinned = next(value for file, value in PARTS[name].files.items() if file.endswith(WEIGHTS))
+    if (trained_on := bases.get("encoder", {}).get("checksum", pinned)) != pinned:
+        raise DataError(f"the perceiver was trained on other weights of '{name}' ({trained_on[:12]}…) than the part's")
+    return name
+
+
+def differences(trained: Mapping[str, Array], base: Mapping[str, Array]) -> dict[str, Array]:
+    """What a run adds to the encoder's tensors: products of adapters, and what whole tensors that it trained differ by."""
+    added: dict[str, Array] = {}
+    for name, value in trained.items():
+        key = name.removeprefix("encoder.")
+        if key == name or key.endswith(_UP):
+            continue
+        if key.endswith(_DOWN):
+            up = trained[name.removesuffix(_DOWN) + _UP]
+            added[key.removesuffix(_DOWN) + ".weight"] = 2 * up @ value  # alpha is twice the rank
+        elif key in base:
+            added[key] = value - base[key]
+    return added

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
+from torch import Tensor
 
 from attune.generate.decoding import Cache, decode, stream
 from attune.generate.engines.base import Generated
+from attune.generate.engines.readings import Readings
 from attune.generate.settings import Decoding
 from attune.generate.systems import TokenNll
 from attune.models.pretrained.speaking import IGNORE, Speaks
@@ -25,6 +27,28 @@ class Prompted(Speaks):
     def __init__(self, decoder: Any) -> None:
         self.decoder = decoder.eval()
 
+    def recalled(self, known: Sequence[Tensor | None]) -> Cache:
+        """A state as after reading what is known of each row (:class:`Readings`), padded on the right."""
+        counts = [0 if row is None else row.shape[3] for row in known]
+        cache = {"past.seen": torch.arange(max(counts)) < torch.tensor(counts)[:, None]}
+        some = next((row for row in known if row is not None), None)
+        if some is not None:
+            layers, two, heads, _, width = some.shape
+            whole = some.new_zeros(layers, two, len(known), heads, max(counts), width)
+            for place, row in enumerate(known):
+                if row is not None:
+                    whole[:, :, place, :, : counts[place]] = row
+            cache |= {f"past.{i}.{name}": whole[i, j] for i in range(layers) for j, name in enumerate(("key", "value"))}
+        return cache
+
+    def rows(self, cache: Cache) -> Iterator[Tensor]:
+        """What `recalled` takes, row by row."""
+        layers = range(len(cache) // 2)
+        for place, seen in enumerate(cache["past.seen"]):
+            yield torch.stack(
+                [torch.stack([cache[f"past.{i}.{name}"][place][:, seen] for name in ("key", "value")]) for i in layers]
+            )
+
 
 class TorchEngine:
     """A causal language model of transformers, in the precision it has."""
@@ -33,9 +57,13 @@ class TorchEngine:
     batch = 32
     """Replies decoded together."""
 
-    def __init__(self, decoder: Any, tokenizer: Tokenizer, *, eos: int, forbidden: Sequence[int] = ()) -> None:
+    def __init__(
+        self, decoder: Any, tokenizer: Tokenizer, *, eos: int, forbidden: Sequence[int] = (), remembered: int = 2048
+    ) -> None:
+        """`remembered` megabytes keep what was made of prompts. The decoder's weights must not change meanwhile."""
         self.model, self.tokenizer, self.eos = Prompted(decoder), tokenizer, eos
         self.forbidden = [token for token in forbidden if token != eos]
+        self.readings = Readings(remembered)
 
     def close(self) -> None:
         """Nothing is held beyond memory."""
@@ -87,6 +115,18 @@ class TorchEngine:
         return [TokenNll(float(row.sum()), len(row)) for row in self._nll(prompts, continuations)]
 
     @torch.inference_mode()
+    def after(self, prompts: Sequence[Sequence[int]], tokens: Sequence[int]) -> np.ndarray:
+        found = np.empty((len(prompts), len(tokens)))
+        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        for start in range(0, len(order), self.batch):
+            rows = order[start : start + self.batch]
+            last = torch.tensor([[int(prompts[row][-1])] for row in rows])
+            hidden = self.model.states(last, self.model.start(self._read([prompts[row] for row in rows])))
+            scores = self.model.scores(hidden[:, -1], {}).double().log_softmax(-1)
+            found[rows] = scores[:, list(tokens)].numpy()
+        return found
+
+    @torch.inference_mode()
     def _nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Of each token of each continuation, in double precision."""
         found: list[np.ndarray] = [np.empty(0)] * len(prompts)
@@ -102,7 +142,20 @@ class TorchEngine:
                 found[row] = part
         return found
 
+    @torch.inference_mode()
     def _read(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """All but the last tokens, which start the replies."""
-        prefixes = [np.asarray(prompt[:-1], dtype=np.int64) for prompt in prompts]
-        return {"prefix": pad(prefixes, self.eos), "prefix_real": real(prefixes)}
+        """All but the last tokens, which start the replies. What was read before, or stands here twice, is not read again."""
+        whole = [tuple(int(token) for token in prompt[:-1]) for prompt in prompts]
+        different = {ids: place for place, ids in enumerate(dict.fromkeys(whole))}
+        known = [self.readings.find(ids) for ids in different]
+        cache = self.model.recalled(known)
+        rest = [
+            np.array(ids[0 if row is None else row.shape[3] :], dtype=np.int64)
+            for ids, row in zip(different, known, strict=True)
+        ]
+        if any(len(ids) for ids in rest):
+            _, cache = self.model.read_ahead(pad(rest, self.eos), real(rest), cache)
+            for ids, row in zip(different, self.model.rows(cache), strict=True):
+                self.readings.keep(ids, row)
+        places = torch.tensor([different[ids] for ids in whole])
+        return {name: value.index_select(0, places) for name, value in cache.items()}

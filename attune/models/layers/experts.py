@@ -54,7 +54,8 @@ class StackedNorm(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, experts: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:]) * self.weight[experts][:, None] + self.bias[experts][:, None]
+        normal = F.layer_norm(x, x.shape[-1:])
+        return torch.addcmul(self.bias[experts][:, None], normal, self.weight[experts][:, None])
 
 
 class Listeners(nn.Module):
@@ -92,16 +93,19 @@ class Listeners(nn.Module):
         order, experts = by_expert(listeners, cache["listener_weights"] != 0)
         rows = order // listeners.shape[1]
         y = x[rows]  # [P, T, d]
-        y = self._around(y, self.self_norm, experts, lambda z: self._attend_past(z, cache, order, experts))
-        y = self._around(y, self.cross_norm, experts, lambda z: self._attend_memory(z, cache, order, experts))
-        y = self._around(y, self.ffn_norm, experts, lambda z: self.narrow(self.widen(z, experts).relu(), experts))
+
+        def around(y: Tensor, norm: StackedNorm, part: Callable[[Tensor], Tensor]) -> Tensor:
+            # dropout is drawn once for an example: its listeners lose the same numbers
+            kept = self.dropout(torch.ones_like(x))[rows] if self.training and self.dropout.p else 1.0
+            if self.post:
+                return norm(y + kept * part(y), experts)
+            return y + kept * part(norm(y, experts))
+
+        y = around(y, self.self_norm, lambda z: self._attend_past(z, cache, order, experts))
+        y = around(y, self.cross_norm, lambda z: self._attend_memory(z, cache, order, experts))
+        y = around(y, self.ffn_norm, lambda z: self.narrow(self.widen(z, experts).relu(), experts))
         weights = cache["listener_weights"].flatten()[order][:, None, None]
         return torch.zeros_like(x).index_add(0, rows, y * weights)
-
-    def _around(self, x: Tensor, norm: StackedNorm, experts: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.post:
-            return norm(x + self.dropout(part(x)), experts)
-        return x + self.dropout(part(norm(x, experts)))
 
     def _attend_past(self, x: Tensor, cache: Cache, order: Tensor, experts: Tensor) -> Tensor:
         listeners = cache["listeners"]

@@ -69,9 +69,11 @@ class _SmoothedNll(torch.autograd.Function):
         return *grads, None, None
 
 
-def emotion_terms(logits: Tensor, gold: Tensor, weight: float, examples: int) -> dict[str, Tensor]:
+def emotion_terms(
+    logits: Tensor, gold: Tensor, weight: float, examples: int, smoothing: float = 0.0
+) -> dict[str, Tensor]:
     """Weighted cross-entropy of emotions per example, and how many are right; what has no label is not counted."""
-    wrong = F.cross_entropy(logits, gold, reduction="sum")  # ignores NO_EMOTION
+    wrong = F.cross_entropy(logits, gold, reduction="sum", label_smoothing=smoothing)  # ignores NO_EMOTION
     right = (logits.argmax(-1) == gold).sum().detach()
     return {"emotion": weight * wrong / examples, "right": right / examples}
 

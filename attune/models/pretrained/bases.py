@@ -20,7 +20,12 @@ import torch
 from filelock import FileLock
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedConfig
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_MAPPING,
+)
 from transformers.utils import logging
 
 from attune.errors import DataError, MissingError, SettingsError, did_you_mean
@@ -28,7 +33,7 @@ from attune.files import atomic_dir, cache_dir, sha256
 from attune.parts import PARTS, locate
 
 Role = Literal["encoder", "decoder"]
-PACKAGED: dict[str, Role] = {"minilm": "encoder", "smollm2": "decoder"}  # parts
+PACKAGED: dict[str, Role] = {"minilm": "encoder", "mpnet": "encoder", "smollm2": "decoder"}  # parts
 NATIVE_CROSS = ("gpt2",)  # decoders with cross-attention of their own
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -80,7 +85,7 @@ class Base:
                     self.folder,
                     config=self.config,
                     dtype=torch.float32,
-                    attn_implementation="sdpa",
+                    attn_implementation=attention(self.config, self.role),
                     use_safetensors=True,
                     output_loading_info=True,
                 )
@@ -93,6 +98,13 @@ class Base:
                 f"config.json asks for, such as {lacking[0]}"
             )
         return model
+
+
+def attention(config: PreTrainedConfig, role: Role) -> str:
+    """How a model of transformers computes attention: the fast way, if it knows it (MPNet, with its own biases, does not)."""
+    kinds = MODEL_MAPPING if role == "encoder" else MODEL_FOR_CAUSAL_LM_MAPPING
+    kind = kinds.get(type(config), None)
+    return "eager" if kind is not None and not getattr(kind, "_supports_sdpa", False) else "sdpa"
 
 
 def find_base(name: str, role: Role) -> Base:

@@ -15,6 +15,7 @@ import torch
 
 from attune.dialogue.text import normal_form
 from attune.dialogue.types import Context, Example
+from attune.emotion.taxonomy import EMOTION_ID
 from attune.errors import SettingsError
 from attune.models.pretrained.speaking import IGNORE
 from attune.models.pretrained.tokens import Batch, pad, real
@@ -42,6 +43,7 @@ class Conversation:
 
     ids: np.ndarray  # [S] int32
     target: np.ndarray  # [S] int32
+    felt: np.ndarray  # [S] int32: where a control is about to begin, the token of the emotion; else IGNORE
     row: int = -1  # its number in the training set
 
     @property
@@ -134,24 +136,29 @@ class ConversationCodec:
         return Control(control.emotion if keep[0] else None, label, asked, control.concepts if keep[2] else ())
 
     def _conversation(self, last: Example, controls: dict[int, Control], row: int, all_turns: bool) -> Conversation:
-        pieces: list[tuple[tuple[int, ...], int]] = []  # ids of a turn, and where its targets begin (0: it has none)
+        # ids of a turn, where its targets begin (0: it has none), and whether it is an example's response
+        pieces: list[tuple[tuple[int, ...], int, bool]] = []
         for place, turn in enumerate((*last.context, last.response)):
             control = self.shown(controls.get(place, NOTHING_KNOWN))
             whole = self.prompts.turn(turn.role, turn.text, control)
             said = len(self.prompts.ids(turn.text)) + 2  # with the end and the line behind it
-            pieces.append((whole, len(whole) - said if place in controls or (all_turns and place) else 0))
-        kept = self.prompts.window([ids for ids, _ in pieces], self.config.longest)
+            first = len(whole) - said if place in controls or (all_turns and place) else 0
+            pieces.append((whole, first, place in controls))
+        kept = self.prompts.window([ids for ids, *_ in pieces], self.config.longest)
         if len(kept) < len(pieces):
-            pieces = [pieces[0], *pieces[len(pieces) - len(kept) + 1 :]] if len(kept) > 1 else [(kept[0], 0)]
-        ids = np.array(list(chain.from_iterable(ids for ids, _ in pieces)), dtype=np.int32)
-        target = np.full(len(ids), IGNORE, dtype=np.int32)
+            pieces = [pieces[0], *pieces[len(pieces) - len(kept) + 1 :]] if len(kept) > 1 else [(kept[0], 0, False)]
+        ids = np.array(list(chain.from_iterable(ids for ids, *_ in pieces)), dtype=np.int32)
+        target, felt = (np.full(len(ids), IGNORE, dtype=np.int32) for _ in range(2))
+        emotion = self.prompts.feelings[EMOTION_ID[last.emotion]] if last.emotion in EMOTION_ID else IGNORE
         start = 0
-        for turn_ids, first in pieces:
+        for turn_ids, first, response in pieces:
+            if response:
+                felt[start + self.prompts.heard - 1] = emotion
             if first:
                 places = slice(start + first - 1, start + len(turn_ids) - 2)  # each place says the next token
                 target[places] = ids[places.start + 1 : places.stop + 1]
             start += len(turn_ids)
-        return Conversation(ids[:-2], target[:-2], row)  # the last end and the line behind it are never read
+        return Conversation(ids[:-2], target[:-2], felt[:-2], row)  # the last end and the line behind it are never read
 
     # — tensors —
 
@@ -160,6 +167,7 @@ class ConversationCodec:
             return {
                 "ids": pad([item.ids for item in items], self.eos),
                 "target": pad([item.target for item in items], IGNORE),
+                "felt": pad([item.felt for item in items], IGNORE),
                 "row": torch.tensor([item.row for item in items]),
                 "length": torch.tensor([len(item.ids) for item in items]),
             }

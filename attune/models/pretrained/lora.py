@@ -1,4 +1,4 @@
-"""Low-rank adapters on a decoder's upper layers."""
+"""Low-rank adapters on the upper layers of a decoder or encoder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def leave_to_learn(decoder: Any, frozen: int, rank: int) -> None:
         add_lora(decoder, rank, frozen)
 
 
-def add_lora(decoder: Any, rank: int, first: int) -> None:
-    """Put low-rank adapters on the linear parts of the layers from `first` on; everything else of the decoder is frozen."""
-    inside = {id(module) for layer in layers_of(decoder)[first:] for module in layer.modules()}
+def add_lora(model: Any, rank: int, first: int) -> None:
+    """Put low-rank adapters on the linear parts of the layers from `first` on; everything else of the model is frozen."""
+    inside = {id(module) for layer in layers_of(model)[first:] for module in layer.modules()}
     names = [
         name
-        for name, module in decoder.named_modules()
+        for name, module in model.named_modules()
         if isinstance(module, nn.Linear | Conv1D) and id(module) in inside and "cross" not in name
     ]
-    gpt2 = decoder.config.model_type in NATIVE_CROSS  # its linear parts are stored the other way round
-    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2), decoder)
+    gpt2 = model.config.model_type in NATIVE_CROSS  # its linear parts are stored the other way round
+    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2), model)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from attune.errors import DataError, SettingsError
-from attune.models.pretrained.bases import Base, Role, find_base, open_tokenizer
+from attune.models.pretrained.bases import Base, Role, attention, find_base, open_tokenizer
 
 WEIGHTS = "model.safetensors"
 
@@ -253,7 +253,7 @@ def _blank(role: Role, bases: dict[str, dict[str, Any]]) -> Any:
     settings = dict(bases[role]["config"])
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     auto = AutoModel if role == "encoder" else AutoModelForCausalLM
-    return auto.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+    return auto.from_config(config, attn_implementation=attention(config, role), dtype=torch.float32)
 
 
 def _same(base: Base, config: PartsConfig) -> Base:

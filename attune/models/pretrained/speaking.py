@@ -47,9 +47,11 @@ class Speaks:
         head = self.decoder.get_output_embeddings()
         return smoothed_nll(hidden[wanted], head.weight, head.bias, target[wanted], smoothing)
 
-    def read_ahead(self, ids: Tensor, real: Tensor) -> tuple[Tensor, Cache]:
-        """Read a prefix on its own: its states [B, P, d], and what `start` needs to go on behind it."""
-        past = DynamicCache()
+    def read_ahead(self, ids: Tensor, real: Tensor, before: Cache | None = None) -> tuple[Tensor, Cache]:
+        """Read a prefix on its own: its states [B, P, d], and what `start` needs to go on behind it (or this, as `before`)."""
+        cache = {name.removeprefix("past."): value for name, value in (before or {}).items()}
+        real = torch.cat([cache["seen"], real], 1) if before else real
+        past = _filled(cache, "key", "value")
         out = self.decoder.base_model(
             input_ids=ids,
             attention_mask=causal_mask(real, ids.shape[1]),

@@ -15,7 +15,7 @@ from attune.respond.guard.repeats import repeated
 from attune.respond.guard.rules import load_rules
 from attune.respond.guard.words import load_reader
 
-RISK_FROM = 0.4  # from this share on the classifier's word counts: recall against false alarms
+RISK_FROM = 0.5  # from this share on the classifier's word counts: recall against false alarms
 REFUSED_FROM = 0.3
 REMEMBERED = 3  # of the person's turns before the last: a risk in them still counts
 _FEW_WORDS = 4  # so short a turn only goes on with what was said before
