@@ -66,6 +66,15 @@ def _copy(source: Path, target: Path, *patterns: str) -> None:
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
+        if file.name == "config.json":
+            copy.write_text(json.dumps(_anywhere(json.loads(copy.read_text())), indent=2) + "\n", encoding="utf-8")
+
+
+def _anywhere(config: Any) -> Any:
+    """A configuration without the places that a base had on the machine of the training."""
+    if not isinstance(config, dict):
+        return config
+    return {key: _anywhere(value) for key, value in config.items() if key != "_name_or_path"}
 
 
 def _halve(run: Path, folder: Path) -> None:

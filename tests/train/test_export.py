@@ -168,6 +168,9 @@ def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> No
         "torch/config.yaml",
         "torch/model.safetensors",
     }
+    for file in (tmp_path / "out").rglob("*.json"):
+        assert str(tmp_path) not in file.read_text(), "no place of this machine"
+        assert part("llama") not in file.read_text()
     for place in (tmp_path / "run", tmp_path / "out" / "torch"):  # they stand on the tests' parts
         rename(place / "config.json", decoder=part("llama"))
         about = (place if place.name == "run" else place.parent) / "perceiver" / "config.json"
