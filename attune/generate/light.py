@@ -12,6 +12,7 @@ from attune.files import sha256
 from attune.generate.attune import AttuneSystem, shown
 from attune.generate.controls import Concepts, ContextControls, Ear
 from attune.generate.engines.llama import LlamaEngine
+from attune.generate.engines.merged import merged
 from attune.generate.engines.perceiver import LightPerceiver
 from attune.generate.systems import needed, run_decoding
 from attune.models.prompt import Prompts
@@ -32,10 +33,9 @@ def open_light(path: Path, name: str) -> AttuneSystem:
     decoding = run_decoding(path)
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special and i != prompts.eos]
     engine = LlamaEngine(
-        locate(config["decoder"]),
+        merged(locate(config["decoder"]), path / ADAPTER),
         tokenizer,
         eos=prompts.eos,
-        adapter=path / ADAPTER,
         forbidden=[*special, *range(tokenizer.get_vocab_size(), config["vocabulary"])],
         context=config["longest"] + decoding.max_steps + 24,
     )

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from attune.errors import MissingError
+from attune.generate.engines.merged import merged, merged_at
+from attune.generate.light import ADAPTER
 from attune.knowledge import build
 from attune.parts import Part, locate
-from attune.respond.opening import parts_of
+from attune.respond.opening import folder_of, parts_of
 
 
 def prepare(system: str, console: Console) -> None:
-    """Fetch the parts of a system and of recall, and index the concepts.
+    """Fetch the parts of a system and of recall, put its voice together, and index the concepts.
 
     What cannot be had is no reason to stop: the agent says which stage is off.
     """
     try:
         if missing := parts_of(system):
             _fetch(missing, console)
+        _voice(folder_of(system), console)
         _index(console)
     except MissingError as error:
         _say(console, f"({error})")
@@ -41,6 +46,15 @@ def _fetch(parts: Sequence[Part], console: Console) -> None:
 
             locate(part.name, progress=more)
             _say(console, f"{part.name}: {part.why} ({part.licence})")
+
+
+def _voice(folder: Path, console: Console) -> None:
+    """A light system's adapter is worked into its decoder."""
+    if (folder / ADAPTER).is_file():
+        model = locate(json.loads((folder / "config.json").read_text(encoding="utf-8"))["decoder"])
+        if not merged_at(model, folder / ADAPTER).is_file():
+            _say(console, "First start: the system's own weights are worked into its language model, once.")
+            merged(model, folder / ADAPTER)
 
 
 def _index(console: Console) -> None:

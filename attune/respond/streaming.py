@@ -9,14 +9,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from attune.errors import AttuneError
 from attune.respond.replies import Reply
 
-_CLAUSE_END = re.compile(r"[.!?…,;:—–]+[\"'”’)\]]*\s+|\n+")
+FEWEST = 3  # words before one that begins another clause
+_JOINING = "and|but|because|so|that|when|while|if|which|who|to|how|what"
+_CLAUSE_END = re.compile(rf"[.!?…,;:—–]+[\"'”’)\]]*\s+|\n+|(?P<joined>\s+)(?=(?:{_JOINING})\s)")
 
 
 def clauses(pieces: Iterable[str]) -> Iterator[str]:
     """Pieces of any size as clauses; joined they are the same text without the blanks around it.
 
-    >>> list(clauses(["Oh", " no, I'm so", " sorry! How", " old was she? "]))
-    ['Oh no,', " I'm so sorry!", ' How old was she?']
+    >>> list(clauses(["Oh", " no, I'm so", " sorry to hear", " that! How", " old was she? "]))
+    ['Oh no,', " I'm so sorry", ' to hear that!', ' How old was she?']
     """
     waiting, begun = "", False
     for piece in pieces:
@@ -24,6 +26,8 @@ def clauses(pieces: Iterable[str]) -> Iterator[str]:
         start = 0
         for end in _CLAUSE_END.finditer(waiting):
             clause = waiting[start : end.end()].rstrip()
+            if end["joined"] and len(clause.split()) < FEWEST:
+                continue
             if clause.strip():
                 yield clause if begun else clause.lstrip()
                 start += len(clause)  # the blanks after it stand before the next

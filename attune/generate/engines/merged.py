@@ -20,17 +20,21 @@ def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8
     In 8 bits it is larger than in 4 and loses next to nothing; llama.cpp reads prompts faster from it.
     """
     model, adapter = Path(model), Path(adapter) if adapter else None
-    parts = [str(FORM), kind, sha256(model), sha256(adapter) if adapter else ""]
-    key = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
-    folder = cache_dir() / "engines" / key
-    made = folder / "model.gguf"
+    made = merged_at(model, adapter, kind)
+    folder = made.parent
     if not made.is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.parent / f"{key}.lock"):
+        with FileLock(folder.parent / f"{folder.name}.lock"):
             if not made.is_file():  # another process was quicker
                 with atomic_dir(folder) as new:
                     write_merged(new / made.name, model, adapter, kind)
     return made
+
+
+def merged_at(model: Path, adapter: Path | None, kind: str = "q8_0") -> Path:
+    """Where that file is, or will be."""
+    parts = [str(FORM), kind, sha256(model), sha256(adapter) if adapter else ""]
+    return cache_dir() / "engines" / hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16] / "model.gguf"
 
 
 def write_merged(path: Path, model: Path, adapter: Path | None = None, kind: str = "q8_0") -> None:

@@ -1,16 +1,19 @@
 """Fit the guard's classifier to the tuning data, the same way every time: ``python -m attune.respond.guard.train``.
 
-It needs the extra "train". One line in ten, chosen by its text, is never fitted on; what the classifier makes of those is
-printed at the end. The words of the messages, by frequency, are what misspelt words are mended to (`data/known.txt`).
+It needs the extra "train", and EmpatheticDialogues below ATTUNE_DATA: how people talk when nothing is wrong, of which the tuning data
+alone know too little. One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
+validation split, is printed at the end. The words of the messages, by frequency, are what misspelt words are mended to (`data/known.txt`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -19,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from attune.dialogue.readers import read
 from attune.files import atomic_write
 from attune.parts import locate
 from attune.respond.guard.classifier import HEARD, JUDGED, OF_ANOTHER, SCALE, WEIGHTS, Array, Classifier
@@ -29,13 +33,22 @@ if TYPE_CHECKING:
 
 RANK = 16  # of what is added to each layer
 RATE = 2e-3
-EPOCHS = 5
+EPOCHS = 3
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
+LEVELS = (0.3, 0.4, 0.5, 0.6)  # of a share, at which it is measured
 SEED = 20
 MOST_TOKENS = 96
+ORDINARY = 6000  # turns of ordinary talk, and as many replies, in an epoch
 DATA = Path(str(resources.files("attune.respond.guard"))) / "data"
+_PERHAPS = re.compile(  # ordinary talk in which these words stand may be no such talk: it is left out
+    r"suicid|kill|murder|overdos|self.?harm|\b(cut|cutting|hurt|hurting) (myself|me|her|him)|abus|\brap(e|ed|ist)\b|molest|assault|"
+    r"\b(beat|beats|beaten|hit|hits|hitting|choke[sd]?|slap(s|ped)?|punche[sd]|threaten\w*|stalk\w*) (me|her|him|us|my)\b|stab|"
+    r"\b(gun|knife|weapon)\b|\bshot\b|unconscious|passed out|breathe|stroke|heart attack|seizure|bleed|ambulance|poison|"
+    r"want(ed)? to die|better off|end it all|no reason to live|can.?t go on",
+    re.IGNORECASE,
+)
 
 _BEFORE = ("hi", "hello", "honestly", "so", "i don't know how to say this but", "please help,", "sorry,", "listen,", "ok so",
            "um", "well,", "today", "I need to tell someone:", "i feel awful.", "long story short,")  # fmt: skip
@@ -53,10 +66,10 @@ class Sample(NamedTuple):
 
 
 class Tuning:
-    """The tuning data, and its variations: no epoch reads a line the same way."""
+    """The tuning data, and its variations: no epoch reads a line the same way. `talk` are pairs of what people said and heard."""
 
-    def __init__(self, seed: int = SEED) -> None:
-        self._draw = np.random.default_rng(seed)
+    def __init__(self, talk: Sequence[tuple[str, str]] = (), seed: int = SEED) -> None:
+        self._draw, self._talk = np.random.default_rng(seed), list(talk)
         self.messages = [row for row in read_lines("messages.jsonl") if not held_out(row)]
         self.replies = [row for row in read_lines("replies.jsonl") if not held_out(row)]
         self._said: dict[str, list[str]] = {"any": [], "none": [], "calm": []}
@@ -68,13 +81,19 @@ class Tuning:
         self._kind_words = [row["reply"] for row in self.replies if row["kind"] == "ok" and row.get("to") == "calm"]
 
     def heard(self) -> list[Sample]:
-        """Every message once: as it is, with a slip, between other words, or beside a harmless message."""
-        return [Sample(self._varied(row["text"]), label_of(row)) for row in self.messages]
+        """Every message once: as it is, with a slip, between other words, or beside a harmless message; and ordinary talk."""
+        samples = [Sample(self._varied(row["text"]), label_of(row)) for row in self.messages]
+        return samples + [Sample(said, 0) for said, _ in self._some_talk()]
 
     def judged(self) -> list[Sample]:
         """Every reply once, a harmless one twice, after a message of its own or of its kind."""
         rows = self.replies + [row for row in self.replies if row["kind"] == "ok"]
-        return [Sample(self._pair(row), JUDGED.index(row["kind"])) for row in rows]
+        samples = [Sample(self._pair(row), JUDGED.index(row["kind"])) for row in rows]
+        return samples + [Sample(pair, 0) for pair in self._some_talk()]
+
+    def _some_talk(self) -> list[tuple[str, str]]:
+        chosen = self._draw.permutation(len(self._talk))[:ORDINARY]
+        return [self._talk[i] for i in chosen]
 
     def _varied(self, text: str) -> str:
         dice = self._draw.random()
@@ -121,6 +140,16 @@ class Tuning:
 def read_lines(name: str) -> list[dict[str, Any]]:
     """The rows of a file of tuning data."""
     return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+
+
+def ordinary(corpus: str | Path, split: str) -> list[tuple[str, str]]:
+    """What speakers said and listeners answered, where nothing in it looks like a risk."""
+    found = []
+    for dialogue in read(corpus, split=split):
+        for one, other in pairwise(dialogue.turns):
+            if (one.role, other.role) == ("speaker", "listener") and not _PERHAPS.search(f"{one.text} {other.text}"):
+                found.append((one.text, other.text))
+    return found
 
 
 def held_out(row: dict[str, Any]) -> bool:
@@ -243,20 +272,28 @@ def _batches(rows: list[tuple[list[int], int]], draw: np.random.Generator) -> li
     return [[rows[i] for i in order[start : start + BATCH]] for start in range(0, len(order), BATCH)]
 
 
-def measure(classifier: Classifier, reader: Reader) -> str:
-    """What the classifier makes of the rows that were held out, by the harmless share of each."""
+def measure(classifier: Classifier, reader: Reader, talk: Sequence[tuple[str, str]] = ()) -> str:
+    """What the classifier makes of the rows that were held out, and of ordinary talk, by the harmless share of each."""
     messages = [row for row in read_lines("messages.jsonl") if held_out(row)]
     replies = [row for row in read_lines("replies.jsonl") if held_out(row) and "context" in row]
     heard = 1 - classifier.hear([reader.read(row["text"]) for row in messages])[:, 0]
     pairs = [(reader.read(row["context"][-1]), reader.read(row["reply"])) for row in replies]
     judged = 1 - classifier.judge(pairs)[:, 0]
     lines = [_line("messages", heard, np.array([bool(row["risk"]) for row in messages]))]
-    return "\n".join([*lines, _line("replies", judged, np.array([row["kind"] != "ok" for row in replies]))])
+    lines += [_line("replies", judged, np.array([row["kind"] != "ok" for row in replies]))]
+    if talk:
+        calm = 1 - classifier.hear([reader.read(said) for said, _ in talk])[:, 0]
+        kind = 1 - classifier.judge([(reader.read(said), reader.read(reply)) for said, reply in talk])[:, 0]
+        for name, shares in (("ordinary talk taken for a risk", calm), ("ordinary replies refused", kind)):
+            lines.append(
+                f"{name} ({len(talk)}): " + "; ".join(f"from {x:.1f}: {(shares >= x).mean():.1%}" for x in LEVELS)
+            )
+    return "\n".join(lines)
 
 
 def _line(name: str, shares: Array, bad: NDArray[np.bool_]) -> str:
     found = (f"from {least:.1f}: {(shares[bad] >= least).mean():.1%} found, {(shares[~bad] >= least).mean():.1%} false"
-             for least in (0.3, 0.4, 0.5, 0.6))  # fmt: skip
+             for least in LEVELS)  # fmt: skip
     return f"held-out {name} ({bad.sum()} and {(~bad).sum()} harmless): {'; '.join(found)}"
 
 
@@ -264,14 +301,18 @@ def main() -> None:
     """Fit, write and measure."""
     import torch
 
-    torch.set_num_threads(1)  # the same sums on every machine
+    from attune.train.data import corpus as corpus_folder
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # with 1, the same sums on every machine
+    corpus = corpus_folder(None, "empathetic_dialogues")
     write_known()
     reader, model = load_reader(), Model()
-    fit(model, Tuning(), reader)
+    fit(model, Tuning(ordinary(corpus, "train")), reader)
     weights = model.weights()
     with atomic_write(DATA / WEIGHTS, "wb") as file:
         file.write(save(weights))
-    print(measure(Classifier({name: value.astype(np.float32) for name, value in weights.items()}), reader))
+    classifier = Classifier({name: value.astype(np.float32) for name, value in weights.items()})
+    print(measure(classifier, reader, ordinary(corpus, "valid")[:2000]))
 
 
 if __name__ == "__main__":

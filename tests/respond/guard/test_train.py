@@ -36,7 +36,7 @@ def test_one_line_in_ten_is_held_out_and_groups_stay_together() -> None:
 
 
 def test_variations_are_the_same_for_the_same_seed_and_others_for_another() -> None:
-    one, same, other = Tuning(1), Tuning(1), Tuning(2)
+    one, same, other = Tuning(seed=1), Tuning(seed=1), Tuning(seed=2)
     assert one.heard() == same.heard()
     assert one.judged() == same.judged()
     assert one.heard() != other.heard()
