@@ -6,6 +6,7 @@ agent.reply(["I finally got the job!"]).text
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -347,6 +348,7 @@ class Agent:
                 if closed() or guarded["action"] != "none":
                     break
                 with clock("guard"):
+                    clause = re.sub(" {2,}", " ", clause)
                     clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
                 said += clause
                 clock.first()
