@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
@@ -26,7 +25,7 @@ def prepare(system: str, console: Console) -> None:
     try:
         if missing := parts_of(system):
             _fetch(missing, console)
-        _voice(folder_of(system), console)
+        _voice(system, console)
         _index(console)
     except MissingError as error:
         _say(console, f"({error})")
@@ -48,8 +47,12 @@ def _fetch(parts: Sequence[Part], console: Console) -> None:
             _say(console, f"{part.name}: {part.why} ({part.licence})")
 
 
-def _voice(folder: Path, console: Console) -> None:
+def _voice(system: str, console: Console) -> None:
     """A light system's adapter is worked into its decoder."""
+    try:
+        folder = folder_of(system)
+    except MissingError:
+        return  # opening the system will say what is wrong
     if (folder / ADAPTER).is_file():
         model = locate(json.loads((folder / "config.json").read_text(encoding="utf-8"))["decoder"])
         if not merged_at(model, folder / ADAPTER).is_file():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -20,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors.numpy import load_file, save
 
 from attune.dialogue.readers import read
 from attune.files import atomic_write
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     import torch
 
 RANK = 16  # of what is added to each layer
-RATE = 2e-3
-EPOCHS = 3
+ROUNDS = (
+    (3, 2e-3),
+    (2, 1e-3),
+)  # epochs, and the rate that falls to nothing over them; each round starts where the last ended
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
@@ -221,6 +224,14 @@ class Model:
         scores: torch.Tensor = self.heads[task](SCALE * vectors)
         return scores
 
+    def load(self, weights: dict[str, NDArray[np.float16]]) -> None:
+        """Go on from what :meth:`weights` gave."""
+        import torch
+
+        for name, part in [*self.added.items(), *self.heads.items()]:
+            for key, value in part.named_parameters():
+                value.data = torch.from_numpy(weights[f"{name}.{key}"].astype(np.float32))
+
     def weights(self) -> dict[str, NDArray[np.float16]]:
         """What :class:`Classifier` needs."""
         found = {f"{name}.{key}": value for name, part in self.added.items() for key, value in part.named_parameters()}
@@ -228,17 +239,17 @@ class Model:
         return {name: value.detach().numpy().astype(np.float16) for name, value in found.items()}
 
 
-def fit(model: Model, tuning: Tuning, reader: Reader, seed: int = SEED) -> None:
+def fit(model: Model, tuning: Tuning, reader: Reader, epochs: int, rate: float, seed: int = SEED) -> None:
     """Fit both tasks together, in batches of texts of like length."""
     import torch
 
     draw = np.random.default_rng(seed)
     count = len(tuning.heard()) // BATCH + len(tuning.judged()) // BATCH + 2
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     falling = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / WARM_UP, max(0.02, 1 - step / (EPOCHS * count)))
+        optimiser, lambda step: min((step + 1) / WARM_UP, max(0.02, 1 - step / (epochs * count)))
     )
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         model.encoder.train()
         batches = [
             (task, batch)
@@ -257,7 +268,7 @@ def fit(model: Model, tuning: Tuning, reader: Reader, seed: int = SEED) -> None:
             optimiser.step()
             falling.step()
             losses.append(loss.item())
-        print(f"epoch {epoch + 1} of {EPOCHS}: loss {np.mean(losses):.3f}", flush=True)
+        print(f"epoch {epoch + 1} of {epochs}: loss {np.mean(losses):.3f}", flush=True)
     model.encoder.eval()
 
 
@@ -297,8 +308,8 @@ def _line(name: str, shares: Array, bad: NDArray[np.bool_]) -> str:
     return f"held-out {name} ({bad.sum()} and {(~bad).sum()} harmless): {'; '.join(found)}"
 
 
-def main() -> None:
-    """Fit, write and measure."""
+def main(first: int = 0) -> None:
+    """Fit, write and measure; from the round `first` on, if those before it are done."""
     import torch
 
     from attune.train.data import corpus as corpus_folder
@@ -307,13 +318,18 @@ def main() -> None:
     corpus = corpus_folder(None, "empathetic_dialogues")
     write_known()
     reader, model = load_reader(), Model()
-    fit(model, Tuning(ordinary(corpus, "train")), reader)
+    talk = ordinary(corpus, "train")
+    for number, (epochs, rate) in list(enumerate(ROUNDS))[first:]:
+        if number:
+            model.load(load_file(DATA / WEIGHTS))
+            torch.manual_seed(SEED + number)
+        fit(model, Tuning(talk, SEED + number), reader, epochs, rate, SEED + number)
+        with atomic_write(DATA / WEIGHTS, "wb") as file:
+            file.write(save(model.weights()))
     weights = model.weights()
-    with atomic_write(DATA / WEIGHTS, "wb") as file:
-        file.write(save(weights))
     classifier = Classifier({name: value.astype(np.float32) for name, value in weights.items()})
     print(measure(classifier, reader, ordinary(corpus, "valid")[:2000]))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:2]))

@@ -74,17 +74,19 @@ def test_probabilities_are_probabilities() -> None:
 
 
 @pytest.mark.slow
-def test_fitting_twice_gives_the_same_weights_and_what_torch_says_onnx_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fitting_twice_gives_the_same_weights_and_what_torch_says_onnx_says() -> None:
     import torch
 
-    monkeypatch.setattr(train, "EPOCHS", 1)
     fitted = []
     for _ in range(2):
         tuning = Tuning()
         tuning.messages, tuning.replies = tuning.messages[:48], tuning.replies[:24]
         model = Model()
-        fit(model, tuning, load_reader())
+        fit(model, tuning, load_reader(), epochs=1, rate=2e-3)
         fitted.append(model.weights())
+        again = Model(seed=3)
+        again.load(fitted[-1])
+        assert all((again.weights()[name] == value).all() for name, value in fitted[-1].items())
     assert json.dumps(sorted(fitted[0])) == json.dumps(sorted(fitted[1]))
     assert all((fitted[0][name] == fitted[1][name]).all() for name in fitted[0])
     texts = ["i want to die", "what a lovely day in the park"]
