@@ -18,6 +18,8 @@ from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, Said, TokenNll, told
 from attune.models.prompt import Control, Prompts
 
+PERCEIVER = "perceiver"  # the folder of a run, and of an export, that holds the perceiver's
+
 
 class AttuneSystem:
     """An engine that says replies, the controls that stand before them, and the prompts that hold both."""

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from attune.errors import DataError
 from attune.files import sha256
-from attune.generate.attune import AttuneSystem, shown
+from attune.generate.attune import PERCEIVER, AttuneSystem, shown
 from attune.generate.controls import Concepts, ContextControls, Ear
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.merged import merged
@@ -18,7 +18,7 @@ from attune.generate.systems import needed, run_decoding
 from attune.models.prompt import Prompts
 from attune.parts import locate
 
-ADAPTER, PERCEIVER = "adapter.gguf", "perceiver"
+ADAPTER = "adapter.gguf"
 
 
 def open_light(path: Path, name: str) -> AttuneSystem:

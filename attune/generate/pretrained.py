@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attune.generate.attune import AttuneSystem
+from attune.generate.attune import PERCEIVER, AttuneSystem
 from attune.generate.controls import Concepts, ContextControls, Ear, Perceives
 from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import NeuralSystem
@@ -13,8 +13,6 @@ from attune.generate.settings import Decoding
 from attune.generate.systems import needed, open_system, run_decoding
 from attune.models import SYSTEMS
 from attune.models.pretrained.bases import open_tokenizer
-
-PERCEIVER = "perceiver"  # the folder of a run of `attune` that holds the perceiver's
 
 
 class PretrainedSystem(NeuralSystem):

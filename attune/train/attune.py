@@ -21,8 +21,8 @@ from attune.dialogue.types import Dialogue, Example
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
 from attune.errors import MissingError, SettingsError
 from attune.files import atomic_write
+from attune.generate.attune import PERCEIVER
 from attune.generate.controls import ContextControls, as_words
-from attune.generate.pretrained import PERCEIVER
 from attune.generate.systems import open_system
 from attune.knowledge.annotate import Annotations
 from attune.knowledge.sentences import load_encoder

@@ -18,10 +18,11 @@ from safetensors.numpy import load_file, save_file
 
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir, sha256
-from attune.generate.engines.perceiver import packaged
+from attune.generate.attune import PERCEIVER
+from attune.generate.engines.perceiver import WEIGHTS, packaged
+from attune.generate.light import ADAPTER
 from attune.train.export_adapter import Kind, write_adapter
 
-PERCEIVER, ADAPTER, WEIGHTS = "perceiver", "adapter.gguf", "model.safetensors"
 TORCH = "torch"  # the folder of an export that holds the run
 # What the light runtime reads of a run's configuration.
 KEPT = ("model_type", "control_tokens", "concepts", "emotion", "label", "longest", "lora_rank")

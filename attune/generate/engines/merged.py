@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,18 @@ def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8
 
 def merged_at(model: Path, adapter: Path | None, kind: str = "q8_0") -> Path:
     """Where that file is, or will be."""
-    parts = [str(FORM), kind, sha256(model), sha256(adapter) if adapter else ""]
+    parts = [str(FORM), kind, *(_sum(file) if file else "" for file in (model, adapter))]
     return cache_dir() / "engines" / hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16] / "model.gguf"
+
+
+def _sum(file: Path) -> str:
+    stat = file.stat()
+    return _sum_of(file, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)  # preparing and opening ask for the same files
+def _sum_of(file: Path, size: int, changed: int) -> str:
+    return sha256(file)
 
 
 def write_merged(path: Path, model: Path, adapter: Path | None = None, kind: str = "q8_0") -> None:

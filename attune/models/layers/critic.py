@@ -13,7 +13,7 @@ REMEMBERING = 0.05  # how much of the running mean of slopes each update replace
 class Critic(nn.Module):
     """An LSTM, convolutions of several widths, max-pooling; the reply interacts with feedback and context by addition.
 
-    `slope` is a running mean of ‖∇D‖. A penalty of weight 0.1 leaves it far above the 1 that [18] asks for.
+    `slope` is a running mean of ‖∇D‖. A penalty of small weight does not hold it at the 1 that [18] asks for.
 
     A reply comes as vectors of its words [B, T, size] with a mask of what is real in it [B, T].
 

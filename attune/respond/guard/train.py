@@ -1,4 +1,4 @@
-"""Fit the guard's classifier to the tuning data, the same way every time: ``python -m attune.respond.guard.train``.
+"""Fit the guard's classifier to the tuning data: ``python -m attune.respond.guard.train [ROUND]``, from that round on.
 
 It needs the extra "train", and EmpatheticDialogues below ATTUNE_DATA: how people talk when nothing is wrong, of which the tuning data
 alone know too little. One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
