@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,8 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from attune.errors import DataError
+from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir
+from attune.models.codec import Codec
 
 
 @dataclass(slots=True)
@@ -69,6 +71,22 @@ def load_checkpoint(folder: Path, model: torch.nn.Module, parts: Parts | None = 
 def load_best(folder: Path, model: torch.nn.Module) -> None:
     """Go back to the weights that :func:`save_system` kept."""
     _load(folder / "model.safetensors", model)
+
+
+def start_from(run: Path, model: Any, codec: Codec) -> None:
+    """Give a new model the weights of a finished run of the same system with the same vocabulary."""
+    if not (run / "summary.json").is_file():
+        raise MissingError(f"training.start: no finished run at {run}")
+    with tempfile.TemporaryDirectory() as folder:
+        codec.save(Path(folder))
+        for file in sorted(Path(folder).glob("*.json")):
+            other = run / file.name
+            if not other.is_file() or other.read_bytes() != file.read_bytes():
+                raise SettingsError(f"training.start: {run} does not have this recipe's {file.name}")
+    try:
+        load_best(run, model)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise SettingsError(f"training.start: {run} does not fit this recipe: {' '.join(str(error).split())}") from None
 
 
 def _load(file: Path, model: torch.nn.Module) -> None:

@@ -43,6 +43,8 @@ class TrainingSettings(Section):
     """The protocol that makes the training examples; validation is always on listener-turns."""
     limit: int | None = Field(None, ge=1)
     """Use only this many training examples (for ablations and trials)."""
+    start: str | None = None
+    """A finished run of the same system whose weights training begins with; they stay the best until others beat them."""
     valid_limit: int | None = Field(None, ge=1)
     """Validate on only this many examples, the first ones (for systems that read slowly)."""
     batch_size: int = Field(16, ge=1)

@@ -21,7 +21,7 @@ from attune.errors import AttuneError, SettingsError
 from attune.files import atomic_write
 from attune.models import SYSTEMS
 from attune.models.codec import Codec
-from attune.train.checkpoints import Progress, load_best, load_checkpoint, save_checkpoint, save_system
+from attune.train.checkpoints import Progress, load_best, load_checkpoint, save_checkpoint, save_system, start_from
 from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import Recipe
@@ -51,6 +51,8 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     valid = load_examples(load_split(data, "valid", kind.turn_labels), kind.protocol, "valid")
     valid = valid[: recipe.training.valid_limit]
     model, codec, facts = prepare(recipe, data, dialogues, run)
+    if recipe.training.start:
+        start_from(Path(recipe.training.start), model, codec)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
         open_run(run, recipe, fresh)
@@ -205,6 +207,8 @@ class Trainer:
         reporter = Reporter(self, stage.name, end, len(train))
         stop = False
         with reporter:
+            if settings.start and stage.validates and not progress.step:
+                self._validate(valid, reporter)
             while progress.step < end and not stop:
                 batches = bucketed(train, settings.batch_size, settings.seed, progress.epoch)
                 while progress.batch < len(batches) and progress.step < end and not stop:

@@ -186,3 +186,31 @@ def test_a_summary_tells_how_long_it_took_in_all(corpus: Path, tmp_path: Path) -
     assert summary["wall_seconds"] >= summary["seconds"] > 0
     curve = {row["step"]: row for row in summary["validation"]}
     assert summary["best_valid_ppl"] == pytest.approx(curve[summary["best_step"]]["ppl"], rel=1e-5)
+
+
+def test_training_may_begin_with_the_weights_of_a_finished_run(corpus: Path, tmp_path: Path) -> None:
+    first, more = tmp_path / "first", tmp_path / "more"
+    summary = train(load_recipe("transformer", None, settings()), corpus, first)
+    start = ["training.schedule=constant", f"training.start={first}"]
+    went_on = train(load_recipe("transformer", None, settings(*start, "training.lr=1e-3")), corpus, more)
+    curve = went_on["validation"]
+    assert curve[0]["step"] == 0
+    assert curve[0]["ppl"] == pytest.approx(summary["best_valid_ppl"], rel=1e-4)
+    assert went_on["best_valid_ppl"] < summary["best_valid_ppl"]
+    spoilt = ["training.lr=10", "training.patience=1", "training.clip=0"]
+    worse = train(load_recipe("transformer", None, settings(*start, *spoilt)), corpus, tmp_path / "worse")
+    assert (worse["best_step"], worse["steps"]) == (0, 12), "one validation without a better one ends it"
+    kept, begun = (load_file(run / "model.safetensors") for run in (tmp_path / "worse", first))
+    assert all(torch.equal(kept[name], begun[name]) for name in begun), "nothing beat what it began with"
+
+
+def test_a_start_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(AttuneError, match="no finished run at"):
+        train(load_recipe("transformer", None, settings(f"training.start={tmp_path}/none")), corpus, tmp_path / "run")
+    train(load_recipe("transformer", None, settings("training.epochs=1")), corpus, tmp_path / "first")
+    start = f"training.start={tmp_path}/first"
+    with pytest.raises(AttuneError, match="does not fit this recipe"):
+        train(load_recipe("transformer", None, settings(start, "model.d_model=8")), corpus, tmp_path / "run")
+    (tmp_path / "first" / "tokenizer.json").write_text("{}")
+    with pytest.raises(AttuneError, match=r"does not have this recipe's tokenizer\.json"):
+        train(load_recipe("transformer", None, settings(start)), corpus, tmp_path / "run")
