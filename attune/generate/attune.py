@@ -18,6 +18,7 @@ from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, Said, TokenNll, told
 from attune.models.prompt import Control, Prompts
 
+BYTES = 4  # of English text that a token stands for
 PERCEIVER = "perceiver"  # the folder of a run, and of an export, that holds the perceiver's
 
 
@@ -42,6 +43,7 @@ class AttuneSystem:
         """`concurrent`: threads may share it, and what they ask for is decoded together."""
         self.config, self.engine, self.prompts, self.controls = config, engine, prompts, controls
         self.decoding, self.name, self.path, self.concurrent = decoding, name, path, concurrent
+        self.window = BYTES * prompts.longest
         self.vocabulary = f"{Path(config['decoder']).name}-{prompts.tokenizer.get_vocab_size()}"
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from attune.knowledge.ckece import Ckece, EmotionalConcept
 from attune.models.prompt import NOTHING_KNOWN, Control, Prompts
 
 REMEMBERED = 1 << 14  # contexts: a conversation that goes on asks for its earlier ones each time
+LATEST = 3  # turns by which, with the opening, a conversation is known again when its middle has left the window
 
 
 class Perceives(Protocol):
@@ -53,7 +54,7 @@ def normalised(logarithms: np.ndarray) -> np.ndarray:
 
 
 class ContextControls:
-    """The controls of contexts; each context is worked out once and remembered.
+    """The controls of contexts; each context is worked out once and remembered, also when its middle has left the window.
 
     With an `ear`, what is felt is the weighted geometric mean of the perceiver's opinion and the ear's, which counts `share`.
     """
@@ -71,7 +72,7 @@ class ContextControls:
     def of(self, contexts: Sequence[Context]) -> list[Control]:
         """In their order; nothing is known about a context without turns."""
         with self._lock:
-            found = {context: self._known[context] for context in contexts if context in self._known}
+            found = {context: self._known[key] for context in contexts if (key := _key(context)) in self._known}
         new = [context for context in dict.fromkeys(contexts) if context and context not in found]
         if new:
             emotions, labels = self.perceive(new).argmax(-1), self.perceiver.decide(new).argmax(-1)
@@ -100,7 +101,12 @@ class ContextControls:
     def learn(self, known: dict[Context, Control]) -> None:
         """Remember controls that were worked out elsewhere."""
         with self._lock:
-            _remember(self._known, known)
+            _remember(self._known, {_key(context): control for context, control in known.items()})
+
+
+def _key(context: Context) -> Context:
+    """What a context is remembered by: a conversation of which the middle is read no longer is still the same."""
+    return context if len(context) <= 1 + LATEST else (context[0], *context[-LATEST:])
 
 
 def _by_replies(contexts: Sequence[Context]) -> list[list[Context]]:

@@ -19,6 +19,7 @@ from attune.models.prompt import Prompts
 from attune.parts import locate
 
 ADAPTER = "adapter.gguf"
+ROOM = 768  # tokens of a conversation that are read, at least; a talk goes on longer than what a decoder was trained on
 
 
 def open_light(path: Path, name: str) -> AttuneSystem:
@@ -29,7 +30,8 @@ def open_light(path: Path, name: str) -> AttuneSystem:
         if sha256(path / file) != expected:
             raise DataError(f"{path / file}: its checksum is not the one in config.json; fetch or export it again")
     tokenizer = Tokenizer.from_file(str(path / "decoder" / "tokenizer.json"))
-    prompts = Prompts(tokenizer, config["control_tokens"], config["longest"])
+    longest = max(ROOM, config["longest"])
+    prompts = Prompts(tokenizer, config["control_tokens"], longest)
     decoding = run_decoding(path)
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special and i != prompts.eos]
     engine = LlamaEngine(
@@ -37,7 +39,7 @@ def open_light(path: Path, name: str) -> AttuneSystem:
         tokenizer,
         eos=prompts.eos,
         forbidden=[*special, *range(tokenizer.get_vocab_size(), config["vocabulary"])],
-        context=config["longest"] + decoding.max_steps + 24,
+        context=longest + decoding.max_steps + 24,
     )
     ear = Ear(engine, prompts, shown(config))
     recall = Concepts() if config["concepts"] else None

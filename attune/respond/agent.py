@@ -10,6 +10,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, cast, overload
@@ -42,6 +43,7 @@ from attune.respond.turns import WINDOW, as_context, readable, windowed
 
 Turns = str | Turn | Sequence[str | Turn]
 Auto = Literal["auto"]
+RECALLING = 8  # threads that recall while others perceive, at most
 COUNT = 4  # candidates, for a system that does not say how many it wants
 COMMON = "common.json"  # in a run folder: the phrases that many replies share
 _SEEDS = 2**31
@@ -138,6 +140,7 @@ class Agent:
         self.reranker = Reranker(weights or Weights(), labeller=labeller, common=_common_phrases(system))
         alone: AbstractContextManager[Any] = threading.RLock()
         self._alone = nullcontext() if getattr(system, "concurrent", False) else alone
+        self._beside = ThreadPoolExecutor(RECALLING, "recall")
         self._closed = False
 
     @overload
@@ -226,6 +229,7 @@ class Agent:
     def close(self) -> None:
         """Free what the system holds. The agent answers no more."""
         self._closed = True
+        self._beside.shutdown()
         if hasattr(self.system, "close"):
             self.system.close()
 
@@ -236,32 +240,37 @@ class Agent:
         self.close()
 
     def _exchange(self, turns: Turns, intent: str | None, seed: int) -> Exchange:
-        if self._closed:
-            raise AttuneError(f"the agent of '{self.name}' is closed; load it again")
+        self._check_open()
         whole = as_context(turns)
         return Exchange(whole, windowed(whole, self.window), seed % _SEEDS, self.check_intent(intent))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AttuneError(f"the agent of '{self.name}' is closed; load it again")
 
     def _understand(self, exchanges: Sequence[Exchange], clock: Clock, *, saying: bool = True) -> None:
         """Listen, perceive, recall, decide. What the guard answers itself is perceived and no more.
 
         Nothing is decided before a reply of a system that could not follow.
         """
+        self._check_open()
         decide = self.decide if self.speaker is not None or not saying else None
         if saying:
             with clock("guard"):
                 for exchange in exchanges:
                     exchange.heard = self.guarding.listen(exchange.turns)
                     exchange.answer = self.guarding.answer(exchange.heard)
-        if self.perceive is not None:
-            with clock("perceive"), self._alone:
-                for exchange, felt in zip(exchanges, self.perceive([one.context for one in exchanges]), strict=True):
-                    exchange.felt = felt
         to_say = [exchange for exchange in exchanges if exchange.answer is None]
         contexts = [exchange.context for exchange in to_say]
-        if self.recall is not None and to_say:
-            with clock("recall"):
-                for exchange, concepts in zip(to_say, self.recall(contexts), strict=True):
-                    exchange.concepts = concepts
+        recalling = self._beside.submit(self._recall, to_say, clock)  # neither needs what the other finds
+        try:
+            if self.perceive is not None:
+                with clock("perceive"), self._alone:
+                    everyone = self.perceive([one.context for one in exchanges])
+                for exchange, felt in zip(exchanges, everyone, strict=True):
+                    exchange.felt = felt
+        finally:
+            recalling.result()
         if decide is not None and to_say:
             with clock("decide"), self._alone:
                 decisions = decide(contexts, [exchange.felt for exchange in to_say])
@@ -276,6 +285,13 @@ class Agent:
                 )
             elif decide is None:
                 exchange.decision = Decision(why=f"'{self.name}' answers without choosing an intent first")
+
+    def _recall(self, exchanges: Sequence[Exchange], clock: Clock) -> None:
+        if self.recall is not None and exchanges:
+            with clock("recall"):
+                found = self.recall([exchange.context for exchange in exchanges])
+            for exchange, concepts in zip(exchanges, found, strict=True):
+                exchange.concepts = concepts
 
     def _replies(self, exchanges: Sequence[Exchange]) -> list[Reply]:
         clock = Clock()

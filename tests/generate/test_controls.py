@@ -63,6 +63,18 @@ def test_a_context_is_perceived_once() -> None:
     assert sorted(map(len, perceiver.asked)) == [1, 3]
 
 
+def test_a_conversation_whose_middle_left_the_window_is_known_again() -> None:
+    perceiver = Perceiver()
+    controls = ContextControls(perceiver, None)
+    talk = tuple(Turn("listener" if i % 2 else "speaker", f"turn {i}") for i in range(9))
+    known = controls.of([talk[:7], talk[:8]])
+    perceiver.asked.clear()
+    assert controls.of([(talk[0], *talk[3:7]), (talk[0], *talk[5:8])]) == known
+    assert not perceiver.asked
+    controls.of([talk[:6], (talk[1], *talk[3:7]), (talk[0], talk[4], talk[6])])
+    assert len(perceiver.asked) == 3, "another opening, or other latest turns, are another conversation"
+
+
 def test_probabilities_add_up_however_small_they_are() -> None:
     np.testing.assert_allclose(normalised(np.array([[-1000.0, -1000.0], [0.0, -2000.0]])), [[0.5, 0.5], [1.0, 0.0]])
 

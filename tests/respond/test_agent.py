@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import attune
-from attune.dialogue.types import Dialogue, Turn
+from attune.dialogue.types import Context, Dialogue, Turn
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.errors import AttuneError, DataError, SettingsError
 from attune.files import default_system
 from attune.generate.reranking import CommonPhrases
 from attune.generate.saying import Tone
+from attune.knowledge.ckece import EmotionalConcept
 from attune.models import SYSTEMS
 from attune.respond.agent import COMMON, Agent
 from attune.respond.replies import STAGES
 from attune.respond.stages import SystemPerceives
-from tests.respond.fakes import FakeGuard, FakeSystem, decide_nothing, fake_agent
+from tests.respond.fakes import FakeGuard, FakeSystem, decide_nothing, fake_agent, recall
 from tests.systems import SILENT, small_system
 
 SAD = ["I am sad about my dog."]
@@ -141,6 +143,34 @@ def test_each_stage_can_be_swapped() -> None:
     other = FakeSystem("perceive")
     reply = fake_agent(FakeSystem("reply"), perceive=SystemPerceives(other)).reply(SAD)
     assert reply.emotion == "sad"
+
+
+def test_what_is_known_is_recalled_while_what_is_felt_is_perceived() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def perceive(contexts: Sequence[Context]) -> list[dict[str, float]]:
+        both.wait()
+        return [{"sad": 1.0} for _ in contexts]
+
+    def recalled(contexts: Sequence[Context]) -> list[list[EmotionalConcept]]:
+        both.wait()
+        return recall(contexts)
+
+    assert fake_agent(perceive=perceive, recall=recalled).reply(SAD).concepts
+
+    def nothing(contexts: Sequence[Context]) -> list[list[EmotionalConcept]]:
+        raise DataError("the dictionary is torn")
+
+    with pytest.raises(DataError, match="torn"):
+        fake_agent(recall=nothing).reply(SAD)
+
+
+def test_a_stream_of_a_closed_agent_says_that_it_is_closed() -> None:
+    agent = fake_agent()
+    stream = agent.reply(SAD, stream=True)
+    agent.close()
+    with pytest.raises(AttuneError, match="is closed"):
+        list(stream)
 
 
 def test_a_system_offers_what_it_can(dialogues: list[Dialogue]) -> None:
