@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from attune.evaluate.papers import PaperRow, corpora, papers, rows
 from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
 from attune.evaluate.sweeps import Point, sweep_table, sweeps
 from attune.evaluate.tables import Footnotes, Table, cell, comparison
+from attune.evaluate.trainings import how_trained
 from attune.files import atomic_write
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -80,13 +81,18 @@ def read_results(folder: str | Path) -> list[tuple[str, Scores]]:
     return [(name, scores) for name, scores in found if scores.signature.split == "test"]
 
 
+def trainings(folder: str | Path) -> dict[str, str]:
+    """How each run was trained, by the name of its results folder."""
+    return {path.parent.name: how_trained(path.parent) for path in sorted(Path(folder).glob(f"*/{SCORES}"))}
+
+
 def write_results(
     results: str | Path = "results", out: str | Path = "docs/RESULTS.md", readme: str | Path | None = None
 ) -> None:
     """Write the page, and the short table in a README between its two marks."""
     found = read_results(results)
     with atomic_write(Path(out)) as file:
-        file.write(render(found, sweeps(results, *CONCEPTS), read_trials(results)))
+        file.write(render(found, sweeps(results, *CONCEPTS), read_trials(results), trainings(results)))
     if readme is not None and Path(readme).is_file():
         text = Path(readme).read_text(encoding="utf-8")
         if BEGIN in text or END in text:
@@ -99,8 +105,11 @@ def render(
     found: Sequence[tuple[str, Scores]],
     by_concepts: Sequence[Sequence[Point]] = (),
     trials: Sequence[Sequence[Trial]] = (),
+    trained: Mapping[str, str] | None = None,
 ) -> str:
-    """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `trials` short trainings."""
+    """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `trials` short trainings;
+    `trained` says how each run was.
+    """
     scores = [one for _, one in found]
     parts = [_INTRO.format(papers="; ".join(f"{seed} {paper}" for seed, paper in papers().items()))]
     for task, about in _TASKS.items():
@@ -122,7 +131,9 @@ def render(
         parts.append("## What each part is worth (validation, short trainings)\n")
         parts += [f"### {group[0].system}\n\n{trial_table(group).markdown()}" for group in trials]
     parts.append("## Each run\n")
-    parts += [_run(name, one) for name, one in found] or ["No run has been scored yet.\n"]
+    parts += [_run(name, one, (trained or {}).get(name, "")) for name, one in found] or [
+        "No run has been scored yet.\n"
+    ]
     parts.append("## What the metrics are\n")
     parts.append(
         "".join(f"- **{METRICS[name].title}** (`{name}`): {METRICS[name].about}.\n" for name in in_order(METRICS))
@@ -213,8 +224,8 @@ def _own_cell(one: Scores, name: str, mark: dict[str, str]) -> str:
     return text if text == "–" else f"**{text}**{mark.get(str(one.signature), '')}"
 
 
-def _run(name: str, one: Scores) -> str:
-    """A run's numbers with intervals, its signature, and the commands that make it."""
+def _run(name: str, one: Scores, trained: str) -> str:
+    """A run's numbers with intervals, its signature, how it was trained, and the commands that make it."""
     lines = []
     for metric in in_order(one.metrics):
         score, digits = one.metrics[metric], METRICS[metric].digits
@@ -228,7 +239,8 @@ def _run(name: str, one: Scores) -> str:
     protocol = f" --protocol {one.protocol}" if one.protocol != "listener-turns" else ""
     return (
         f"### {name}\n\n`{one.signature}`\n\n{table.markdown()}"
-        f"```sh\nattune train results/{name}/config.yaml --data DIR --out runs/{name}\n"
+        + (f"{trained}\n\n" if trained else "")
+        + f"```sh\nattune train results/{name}/config.yaml --data DIR --out runs/{name}\n"
         f"attune evaluate runs/{name} --data DIR --split {one.signature.split}{protocol}{variant}\n"
         f"attune score results/{name}/outputs.jsonl.gz --data DIR    # the numbers above again\n```\n"
     )

@@ -1,0 +1,60 @@
+"""How the training of a scored run went: from the `config.yaml` and `summary.json` that lie beside its scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from attune.errors import DataError
+
+CONFIG, SUMMARY = "config.yaml", "summary.json"
+WENT_ON = "went-on"
+"""A training that began with the run's weights and found none better: its own config and summary."""
+
+
+def how_trained(folder: Path) -> str:
+    """Sentences on a results folder: steps, the curve on validation, and what ended it. Nothing, if no summary is there."""
+    if not (folder / SUMMARY).is_file():
+        return ""
+    text = f"Training: {_told(folder)}"
+    if (folder / WENT_ON / SUMMARY).is_file():
+        more = _read(folder / WENT_ON)[1]
+        if more["best_step"]:
+            raise DataError(f"{folder / WENT_ON}: it found better weights, so they are not the ones that were scored")
+        text += f" Taken up again from these weights: {_told(folder / WENT_ON)}"
+    return text
+
+
+def _told(folder: Path) -> str:
+    settings, summary = _read(folder)
+    measure = settings.get("select", "ppl")
+    curve = [(point["step"], point[measure]) for point in summary["validation"] if measure in point]
+    after = [step for step, _ in curve if step > summary["best_step"] and step > settings.get("min_steps", 0)]
+    ended = (
+        f"early stopping: {len(after)} validations without a better one"
+        if len(after) >= settings.get("patience", 3)
+        else "the end of its schedule"
+    )
+    return (
+        f"{summary['steps']:,} steps, the best at {summary['best_step']:,}; `{measure}` on validation "
+        f"{_figures(curve, measure)}; ended by {ended}."
+    )
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return config["training"], {key: summary[key] for key in ("steps", "best_step", "validation")}
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise DataError(f"{folder}: not the settings and the summary of a run ({error!r})") from None
+
+
+def _figures(curve: Sequence[tuple[int, float]], measure: str) -> str:
+    """The curve with its steps: `50.4 (2,516), 41.8 (5,032)`."""
+    percent = measure.endswith("accuracy")
+    return ", ".join(f"{100 * value if percent else value:.1f} ({step:,})" for step, value in curve)

@@ -1,0 +1,52 @@
+"""What a results folder tells of its training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attune.errors import DataError
+from attune.evaluate.trainings import WENT_ON, how_trained
+
+
+def trained(folder: Path, curve: dict[int, float], *, select: str = "ppl", patience: int = 2, **settings: Any) -> None:
+    best = (max if select.endswith("accuracy") else min)(curve, key=lambda step: curve[step])
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(json.dumps({"training": {"select": select, "patience": patience, **settings}}))
+    validation = [{"step": step, select: value} for step, value in curve.items()]
+    (folder / "summary.json").write_text(json.dumps({"steps": max(curve), "best_step": best, "validation": validation}))
+
+
+def test_a_training_that_ended_early_and_one_that_did_not(tmp_path: Path) -> None:
+    trained(tmp_path / "a", {1000: 50.44, 2000: 40.0, 3000: 41.0, 4000: 42.0})
+    assert how_trained(tmp_path / "a") == (
+        "Training: 4,000 steps, the best at 2,000; `ppl` on validation 50.4 (1,000), 40.0 (2,000), 41.0 (3,000), "
+        "42.0 (4,000); ended by early stopping: 2 validations without a better one."
+    )
+    trained(tmp_path / "b", {1000: 0.4, 2000: 0.505}, select="emotion_accuracy")
+    assert "40.0 (1,000), 50.5 (2,000); ended by the end of its schedule." in how_trained(tmp_path / "b")
+    trained(tmp_path / "c", {1000: 40.0, 2000: 41.0, 3000: 42.0}, min_steps=2000)
+    assert how_trained(tmp_path / "c").endswith("ended by the end of its schedule.")
+    assert how_trained(tmp_path) == ""
+
+
+def test_a_training_that_was_taken_up_again(tmp_path: Path) -> None:
+    trained(tmp_path / "a", {1000: 50.0, 2000: 40.0})
+    trained(tmp_path / "a" / WENT_ON, {0: 40.0, 1000: 40.5, 2000: 41.0})
+    told = how_trained(tmp_path / "a")
+    assert "ended by the end of its schedule. Taken up again from these weights: 2,000 steps, the best at 0;" in told
+    assert told.endswith("ended by early stopping: 2 validations without a better one.")
+    trained(tmp_path / "b", {1000: 50.0})
+    trained(tmp_path / "b" / WENT_ON, {0: 50.0, 1000: 49.0})
+    with pytest.raises(DataError, match="not the ones that were scored"):
+        how_trained(tmp_path / "b")
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    trained(tmp_path / "a", {1000: 50.0})
+    (tmp_path / "a" / "summary.json").write_text("{}")
+    with pytest.raises(DataError, match=r"a: not the settings and the summary of a run \(KeyError\('steps'\)\)"):
+        how_trained(tmp_path / "a")
