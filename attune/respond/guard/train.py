@@ -36,6 +36,7 @@ RANK = 16  # of what is added to each layer
 ROUNDS = (
     (3, 2e-3),
     (2, 1e-3),
+    (2, 1e-3),
 )  # epochs, and the rate that falls to nothing over them; each round starts where the last ended
 BATCH = 32
 WARM_UP = 100  # steps
@@ -86,7 +87,7 @@ class Tuning:
     def heard(self) -> list[Sample]:
         """Every message once: as it is, with a slip, between other words, or beside a harmless message; and ordinary talk."""
         samples = [Sample(self._varied(row["text"]), label_of(row)) for row in self.messages]
-        return samples + [Sample(said, 0) for said, _ in self._some_talk()]
+        return samples + [Sample(self._pick(pair), 0) for pair in self._some_talk()]
 
     def judged(self) -> list[Sample]:
         """Every reply once, a harmless one twice, after a message of its own or of its kind."""
