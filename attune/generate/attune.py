@@ -43,7 +43,7 @@ class AttuneSystem:
         """`concurrent`: threads may share it, and what they ask for is decoded together."""
         self.config, self.engine, self.prompts, self.controls = config, engine, prompts, controls
         self.decoding, self.name, self.path, self.concurrent = decoding, name, path, concurrent
-        self.window = BYTES * prompts.longest
+        self.window, self.rows = BYTES * prompts.longest, getattr(engine, "slots", None)
         self.vocabulary = f"{Path(config['decoder']).name}-{prompts.tokenizer.get_vocab_size()}"
 
     def close(self) -> None:

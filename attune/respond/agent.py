@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast, overload
 
@@ -44,6 +45,7 @@ from attune.respond.turns import WINDOW, as_context, readable, windowed
 Turns = str | Turn | Sequence[str | Turn]
 Auto = Literal["auto"]
 RECALLING = 8  # threads that recall while others perceive, at most
+BEGUN = 3  # times that a stream begins, at most, before anything of it may go out
 COUNT = 4  # candidates, for a system that does not say how many it wants
 COMMON = "common.json"  # in a run folder: the phrases that many replies share
 _SEEDS = 2**31
@@ -122,6 +124,7 @@ class Agent:
         self.tone = (tone or EVEN).checked()
         self.window = window or int(getattr(system, "window", WINDOW))
         self.count = count or int(getattr(system, "count", COUNT))
+        self.rows: int | None = getattr(system, "rows", None)  # replies that it decodes at once; None: any number
         if perceive == "auto":
             perceive = SystemPerceives(system) if "perceive" in offers else None
         if recall == "auto":
@@ -166,7 +169,7 @@ class Agent:
         `intent` is the label that the reply is to have; by default the agent decides. A seed gives the same reply again;
         without one each is fresh. A stream says one candidate as it comes; otherwise the best of several is said.
         """
-        exchange = self._exchange(turns, intent, secrets.randbelow(_SEEDS) if seed is None else seed)
+        exchange = self._exchange(turns, intent, secrets.randbelow(_SEEDS), seed)
         if stream:
             return ReplyStream(lambda closed: self._stream(exchange, closed))
         return self._replies([exchange])[0]
@@ -178,7 +181,10 @@ class Agent:
         intents: Sequence[str | None] | None = None,
         seeds: Sequence[int | None] | None = None,
     ) -> list[Reply]:
-        """Answer several conversations in one batch, in their order."""
+        """Answer several conversations in one batch, in their order.
+
+        A system that decodes so many replies at once considers fewer candidates for each of many, unless it has a seed.
+        """
         count, fresh = len(conversations), secrets.randbelow(_SEEDS)
         for given, what in ((intents, "intents"), (seeds, "seeds")):
             if given is not None and len(given) != count:
@@ -188,14 +194,14 @@ class Agent:
             zip(conversations, intents or [None] * count, seeds or [None] * count, strict=True), 1
         ):
             try:
-                exchanges.append(self._exchange(turns, intent, fresh if seed is None else seed))
+                exchanges.append(self._exchange(turns, intent, fresh, seed))
             except DataError as error:
                 raise DataError(f"conversation {number}: {error}") from None
         return self._replies(exchanges)
 
     def analyze(self, turns: Turns) -> Analysis:
         """What is felt, what reply is called for, and what is commonly known; nothing is said."""
-        exchange = self._exchange(turns, None, 0)
+        exchange = self._exchange(turns, None, 0, None)
         self._understand([exchange], Clock(), saying=False)
         graph = self.recall.graph(exchange.context) if isinstance(self.recall, RecallsConcepts) else {}
         return Analysis(
@@ -239,10 +245,11 @@ class Agent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _exchange(self, turns: Turns, intent: str | None, seed: int) -> Exchange:
+    def _exchange(self, turns: Turns, intent: str | None, fresh: int, seed: int | None) -> Exchange:
         self._check_open()
         whole = as_context(turns)
-        return Exchange(whole, windowed(whole, self.window), seed % _SEEDS, self.check_intent(intent))
+        read, drawn = windowed(whole, self.window), (fresh if seed is None else seed) % _SEEDS
+        return Exchange(whole, read, drawn, self.check_intent(intent), seed is not None)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -309,10 +316,16 @@ class Agent:
         timings = clock.timings()
         return [self._reply(exchange, one, dict(timings)) for exchange, one in zip(exchanges, chosen, strict=True)]
 
+    def _count(self, exchange: Exchange, together: int) -> int:
+        """Candidates for one of several that are answered together: what a system decodes at once is shared among them."""
+        if exchange.seeded or self.rows is None:
+            return self.count
+        return max(1, min(self.count, self.rows // together))
+
     def _candidates(self, exchanges: Sequence[Exchange]) -> list[list[Ranked]]:
         """What could be said, best first."""
         if self.speaker is not None:
-            asks = [exchange.ask(self.count, self.tone) for exchange in exchanges]
+            asks = [exchange.ask(self._count(exchange, len(exchanges)), self.tone) for exchange in exchanges]
             with self._alone:
                 return self.reranker.rank(list(zip(asks, self.speaker.candidates(asks), strict=True)))
         said: dict[int, str] = {}
@@ -356,21 +369,19 @@ class Agent:
     def _speak(
         self, speaker: Speaker, exchange: Exchange, clock: Clock, closed: Callable[[], bool]
     ) -> Generator[str, None, Chosen]:
-        """One candidate, each clause as soon as it is whole and the guard has let it through."""
-        said, guarded = "", report(exchange.heard)
-        pieces = _pieces(speaker.stream(exchange.ask(1, self.tone)), clock, closed)
-        try:
-            for clause in clauses(pieces):
-                if closed() or guarded["action"] != "none":
-                    break
-                with clock("guard"):
-                    clause = re.sub(" {2,}", " ", clause)
-                    clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
-                said += clause
-                clock.first()
-                yield clause
-        finally:
-            pieces.close()
+        """One candidate, each clause as soon as it is whole and the guard has let it through.
+
+        One whose first clause is refused is dropped before anybody saw it, and another begun.
+        """
+        ask, said, guarded, refused = exchange.ask(1, self.tone), "", report(exchange.heard), ""
+        for number in range(BEGUN):
+            stream, last = speaker.stream(replace(ask, seed=ask.seed + number)), number == BEGUN - 1
+            said, guarded = yield from self._utter(stream, exchange, clock, closed, last)
+            if said or guarded["action"] == "none":
+                break
+            refused = refused or guarded["why"]
+        if said and refused and guarded["action"] == "none":
+            guarded = report(exchange.heard, "replaced", refused)
         if not said and not closed():
             said, guarded = self.guarding.instead(
                 exchange.turns, exchange.heard, exchange.seed, "the system said nothing"
@@ -379,6 +390,31 @@ class Agent:
                 clock.first()
                 yield said
         return Chosen(said, [Ranked(said, None, {})._asdict()], guarded)
+
+    def _utter(
+        self, stream: Iterator[str], exchange: Exchange, clock: Clock, closed: Callable[[], bool], last: bool
+    ) -> Generator[str, None, tuple[str, dict[str, Any]]]:
+        """The clauses of a stream until one is refused: then how it ends safely; if it is the first, only if it is the `last` try."""
+        said, guarded = "", report(exchange.heard)
+        pieces = _pieces(stream, clock, closed)
+        try:
+            for clause in clauses(pieces):
+                if closed():
+                    break
+                with clock("guard"):
+                    clause = re.sub(" {2,}", " ", clause)
+                    clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
+                refused = guarded["action"] != "none"
+                if refused and not said and not last:
+                    break
+                said += clause
+                clock.first()
+                yield clause
+                if refused:
+                    break
+        finally:
+            pieces.close()
+        return said, guarded
 
     def _reply(self, exchange: Exchange, chosen: Chosen, timings: dict[str, float]) -> Reply:
         return Reply(

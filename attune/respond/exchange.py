@@ -22,6 +22,8 @@ class Exchange:
     seed: int
     asked: str | None
     """The intent that somebody asked for."""
+    seeded: bool = False
+    """Somebody gave the seed: the same reply is to come again, whoever else is answered beside it."""
     heard: Heard | None = None
     answer: str | None = None
     """What the guard says itself; then nothing is generated."""

@@ -272,6 +272,21 @@ def test_many_are_answered_in_one_batch_each_as_it_would_be_alone() -> None:
     assert agent.reply_many([]) == []
 
 
+def test_those_who_ask_together_share_what_is_decoded_at_once() -> None:
+    system = FakeSystem()
+    system.rows = 8  # type: ignore[attr-defined]
+    agent = fake_agent(system, count=4)
+
+    def counts(together: int, seeds: list[int | None] | None = None) -> list[int]:
+        system.asks.clear()
+        agent.reply_many([SAD] * together, seeds=seeds)
+        return [ask.count for ask in system.asks]
+
+    assert [counts(together) for together in (1, 2, 3)] == [[4], [4, 4], [2, 2, 2]]
+    assert counts(20) == [1] * 20
+    assert counts(4, [None, 7, None, None]) == [2, 4, 2, 2], "a seed gives the same reply again"
+
+
 def test_a_batch_for_a_system_that_only_replies_is_split_by_seed() -> None:
     system = FakeSystem("reply")
     agent = fake_agent(system)

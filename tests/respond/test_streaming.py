@@ -51,6 +51,18 @@ def test_a_refused_clause_is_never_shown_and_the_stream_ends_safely() -> None:
     assert "".join(inside) == "Well, … I am here and I am listening."
 
 
+def test_a_stream_whose_first_clause_is_refused_begins_again() -> None:
+    system = FakeSystem(replies=["You stupid person, go.", "So stupid.", "Oh no, poor dog!"])
+    stream = fake_agent(system).reply(SAD, seed=0, stream=True)
+    assert list(stream) == ["Oh no,", " poor dog!"]
+    assert stream.reply.guard == {"risk": None, "why": "it insults", "action": "replaced"}
+    assert [ask.seed for ask in system.asks] == [0, 1, 2]
+    assert stream.reply.candidates[0]["text"] == "Oh no, poor dog!"
+    never = FakeSystem(replies=["So stupid, really.", "You stupid person, go."])
+    assert list(fake_agent(never).reply(["I am sad."], seed=1, stream=True)) == ["I am here and I am listening."]
+    assert len(never.asks) == 3
+
+
 def test_closing_stops_the_decoding_and_keeps_what_was_said() -> None:
     system = FakeSystem(replies=["One, two, three, four, five, six."])
     stream = fake_agent(system).reply(SAD, stream=True)
