@@ -116,3 +116,16 @@ def test_eight_replies_together_cost_less_than_one_after_the_other(engine: Llama
     for row in rows:
         engine.generate([row], [decoding], [0])
     assert together < 0.9 * (time.process_time() - started)
+
+
+def test_a_stream_begun_again_reads_nothing_twice(tokenizer: Tokenizer) -> None:
+    prompt = tokenizer.encode("My sister and I walked along the river, and then it began to rain. " * 6).ids
+    sampled = Decoding("nucleus", max_steps=12, top_k=5)
+    with LlamaEngine(locate("smollm2"), tokenizer, eos=EOS, slots=4, context=256) as opened:
+        for seed in range(2):
+            stream = opened.stream(prompt, sampled, seed)
+            next(stream)
+            stream.close()
+        list(opened.stream(prompt, sampled, 2))
+        assert opened.usage.read <= 1, "what a stream that was left had read is in its slot"
+        assert opened.usage.remembered >= len(prompt) - 1

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -35,6 +35,7 @@ Chunk = dict[str, Any]  # of an answer, in llama.cpp's words
 
 NEVER = 0xFFFFFFFF  # the seed that llama.cpp takes for "any"
 EMPTY = '""'  # in a grammar: nothing but the end
+STOPPING = 1.0  # seconds that a stream which is closed waits for its last token, at most
 LIKELY = 64  # tokens among which one that was chosen nearly always is
 
 
@@ -184,7 +185,8 @@ class LlamaEngine:
                 yield piece
         finally:
             left.set()
-            future.cancel()
+            if not future.cancel():
+                wait([future], STOPPING)  # so that who asks next finds the slot free, and in it what was read
 
     def _groups(
         self, prompts: Sequence[list[int]], decodings: Sequence[Decoding], seeds: Sequence[int]
