@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from attune.errors import DataError
+from attune.evaluate.ablations import SUMMARY
+from attune.evaluate.sweeps import settings
 
-CONFIG, SUMMARY = "config.yaml", "summary.json"
 WENT_ON = "went-on"
 """A training that began with the run's weights and found none better: its own config and summary."""
 
@@ -22,21 +21,20 @@ def how_trained(folder: Path) -> str:
         return ""
     text = f"Training: {_told(folder)}"
     if (folder / WENT_ON / SUMMARY).is_file():
-        more = _read(folder / WENT_ON)[1]
-        if more["best_step"]:
+        if _summary(folder / WENT_ON)["best_step"]:
             raise DataError(f"{folder / WENT_ON}: it found better weights, so they are not the ones that were scored")
         text += f" Taken up again from these weights: {_told(folder / WENT_ON)}"
     return text
 
 
 def _told(folder: Path) -> str:
-    settings, summary = _read(folder)
-    measure = settings.get("select", "ppl")
+    known, summary = settings(folder), _summary(folder)
+    measure = known.get("training.select", "ppl")
     curve = [(point["step"], point[measure]) for point in summary["validation"] if measure in point]
-    after = [step for step, _ in curve if step > summary["best_step"] and step > settings.get("min_steps", 0)]
+    after = [step for step, _ in curve if step > summary["best_step"] and step > known.get("training.min_steps", 0)]
     ended = (
         f"early stopping: {len(after)} validations without a better one"
-        if len(after) >= settings.get("patience", 3)
+        if len(after) >= known.get("training.patience", 3)
         else "the end of its schedule"
     )
     return (
@@ -45,13 +43,12 @@ def _told(folder: Path) -> str:
     )
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _summary(folder: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        return config["training"], {key: summary[key] for key in ("steps", "best_step", "validation")}
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise DataError(f"{folder}: not the settings and the summary of a run ({error!r})") from None
+        return {key: summary[key] for key in ("steps", "best_step", "validation")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / SUMMARY}: not the summary of a run ({error!r})") from None
 
 
 def _figures(curve: Sequence[tuple[int, float]], measure: str) -> str:

@@ -48,5 +48,5 @@ def test_a_training_that_was_taken_up_again(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     trained(tmp_path / "a", {1000: 50.0})
     (tmp_path / "a" / "summary.json").write_text("{}")
-    with pytest.raises(DataError, match=r"a: not the settings and the summary of a run \(KeyError\('steps'\)\)"):
+    with pytest.raises(DataError, match=r"summary\.json: not the summary of a run \(KeyError\('steps'\)\)"):
         how_trained(tmp_path / "a")
