@@ -74,7 +74,10 @@ def load_best(folder: Path, model: torch.nn.Module) -> None:
 
 
 def start_from(run: Path, model: Any, codec: Codec) -> None:
-    """Give a new model the weights of a finished run of the same system with the same vocabulary."""
+    """Give a new model the weights of a finished run of the same system with the same vocabulary.
+
+    It may have adapters on more layers than that run; they begin as the identity.
+    """
     if not (run / "summary.json").is_file():
         raise MissingError(f"training.start: no finished run at {run}")
     with tempfile.TemporaryDirectory() as folder:
@@ -84,14 +87,15 @@ def start_from(run: Path, model: Any, codec: Codec) -> None:
             if not other.is_file() or other.read_bytes() != file.read_bytes():
                 raise SettingsError(f"training.start: {run} does not have this recipe's {file.name}")
     try:
-        load_best(run, model)
+        _load(run / "model.safetensors", model, may_lack="lora_")
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise SettingsError(f"training.start: {run} does not fit this recipe: {' '.join(str(error).split())}") from None
 
 
-def _load(file: Path, model: torch.nn.Module) -> None:
-    tensors = load_file(file)
-    if tensors.keys() != _state(model).keys():
+def _load(file: Path, model: torch.nn.Module, may_lack: str | None = None) -> None:
+    tensors, wanted = load_file(file), _state(model).keys()
+    lacking = {name for name in wanted - tensors.keys() if may_lack is None or may_lack not in name}
+    if lacking or tensors.keys() - wanted:
         raise ValueError("it holds the weights of another model")
     model.load_state_dict(tensors, strict=False)
 

@@ -208,6 +208,17 @@ def test_it_trains_resumes_to_the_same_weights_and_opens(
     assert json.loads((tmp_path / "whole/perceiver/config.json").read_text())["model_type"] == "attune-perceiver"
 
 
+@pytest.mark.usefixtures("features")
+def test_it_may_go_on_with_adapters_on_more_layers(corpus: Path, perceiver: Path, tmp_path: Path) -> None:
+    first = train(recipe(perceiver), corpus, tmp_path / "first")
+    start = f"training.start={tmp_path / 'first'}"
+    deep = train(recipe(perceiver, start, "model.decoder_frozen=0", "training.epochs=1"), corpus, tmp_path / "deep")
+    assert deep["validation"][0]["ppl"] == pytest.approx(first["best_valid_ppl"], rel=1e-3), "they begin as nothing"
+    assert deep["best_valid_ppl"] < first["best_valid_ppl"]
+    with pytest.raises(SettingsError, match="does not fit this recipe"):  # less than the run has
+        train(recipe(perceiver, start, "model.decoder_frozen=2"), corpus, tmp_path / "less")
+
+
 def test_a_perceiver_that_is_not_there_is_named(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="no run of a perceiver at"):
         train(recipe(tmp_path / "none"), corpus, tmp_path / "run")
