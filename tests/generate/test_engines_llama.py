@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -255,3 +258,14 @@ def test_engines_are_found_by_name() -> None:
     assert ENGINES["llama.cpp"] is LlamaEngine
     assert ENGINES["torch"] is TorchEngine
     assert physical_cores() >= 1
+
+
+def test_who_forgets_to_close_an_engine_leaves_no_folder_behind(files: tuple[Path, Path], tmp_path: Path) -> None:
+    script = f"""
+from tests.generate import tiny
+from attune.generate.engines.llama import LlamaEngine
+engine = LlamaEngine({str(files[0])!r}, tiny.tokenizer(), eos={EOS}, slots=1, context=64, threads=1)
+assert engine.socket.exists()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class LlamaEngine:
         self._fragments = Fragments(tokenizer)
         self._closed, self._counting = threading.Event(), threading.Lock()
         self.socket = Path(tempfile.mkdtemp(prefix="attune-llama-")) / "llama.sock"
+        self._tidy = weakref.finalize(self, shutil.rmtree, self.socket.parent, ignore_errors=True)  # at exit, too
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(model)
         if adapter:
@@ -104,7 +106,7 @@ class LlamaEngine:
         try:
             self._server: Any = xllamacpp.Server(parameters)
         except RuntimeError as error:
-            shutil.rmtree(self.socket.parent, ignore_errors=True)
+            self._tidy()
             beside = f" with the adapter {adapter}" if adapter else ""
             raise DataError(f"{model}{beside}: llama.cpp cannot open it ({error})") from None
         self._pool = ThreadPoolExecutor(slots, "llama")
@@ -120,7 +122,7 @@ class LlamaEngine:
             self._closed.set()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._server = None
-            shutil.rmtree(self.socket.parent, ignore_errors=True)
+            self._tidy()
 
     # — saying —
 
