@@ -94,7 +94,9 @@ class LlamaEngine:
         if adapter:
             parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
         parameters.n_ctx, parameters.n_parallel = slots * context, slots
-        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = self.threads
+        # Prompts, and replies that are decoded together, take all of them. One token at a time leaves one to who hears it:
+        # threads that wait for each other at every step lose more by a third one between them than they gain.
+        parameters.cpuparams_batch.n_threads, parameters.cpuparams.n_threads = self.threads, max(1, self.threads - 1)
         parameters.cache_ram_mib, parameters.fit_params, parameters.verbosity = remembered, False, -1
         parameters.slot_prompt_similarity = (
             0.25  # the words that begin every prompt do not make a conversation the same
