@@ -13,6 +13,8 @@ from attune.evaluate.sweeps import settings
 
 WENT_ON = "went-on"
 """A training that began with the run's weights and found none better: its own config and summary."""
+BEFORE = "before"
+"""The training whose weights this one began with."""
 
 
 def how_trained(folder: Path) -> str:
@@ -20,6 +22,8 @@ def how_trained(folder: Path) -> str:
     if not (folder / SUMMARY).is_file():
         return ""
     text = f"Training: {_told(folder)}"
+    if (folder / BEFORE / SUMMARY).is_file():
+        text = f"Training: {_told(folder / BEFORE)} Gone on with from there, with other settings: {_told(folder)}"
     if (folder / WENT_ON / SUMMARY).is_file():
         if _summary(folder / WENT_ON)["best_step"]:
             raise DataError(f"{folder / WENT_ON}: it found better weights, so they are not the ones that were scored")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attune.errors import DataError
-from attune.evaluate.trainings import WENT_ON, how_trained
+from attune.evaluate.trainings import BEFORE, WENT_ON, how_trained
 
 
 def trained(folder: Path, curve: dict[int, float], *, select: str = "ppl", patience: int = 2, **settings: Any) -> None:
@@ -43,6 +43,14 @@ def test_a_training_that_was_taken_up_again(tmp_path: Path) -> None:
     trained(tmp_path / "b" / WENT_ON, {0: 50.0, 1000: 49.0})
     with pytest.raises(DataError, match="not the ones that were scored"):
         how_trained(tmp_path / "b")
+
+
+def test_a_training_that_began_with_anothers_weights(tmp_path: Path) -> None:
+    trained(tmp_path / "a", {0: 40.0, 1000: 39.0})
+    trained(tmp_path / "a" / BEFORE, {1000: 50.0, 2000: 40.0})
+    told = how_trained(tmp_path / "a")
+    assert told.startswith("Training: 2,000 steps, the best at 2,000; `ppl` on validation 50.0 (1,000), 40.0 (2,000);")
+    assert "Gone on with from there, with other settings: 1,000 steps, the best at 1,000;" in told
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
