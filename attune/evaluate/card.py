@@ -15,6 +15,7 @@ import yaml
 from attune.errors import DataError, MissingError
 from attune.evaluate.scores import Scores
 from attune.evaluate.tables import run_table
+from attune.evaluate.trainings import BEFORE
 from attune.files import atomic_write
 from attune.models import SYSTEMS
 from attune.parts import PARTS
@@ -59,10 +60,19 @@ def write_card(run: str | Path, results: Sequence[str | Path] = (), out: str | P
 
 def card(run: Path, scores: Sequence[Scores]) -> str:
     """The text of the card."""
+    return "\n".join(_sections(run, _recipe(run), scores)) + "\n"
+
+
+def _recipe(run: Path) -> dict[str, Any]:
     recipe = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
     if not isinstance(recipe, dict) or recipe.get("system") not in SYSTEMS:
         raise DataError(f"{run / 'config.yaml'}: not a run's recipe")
-    return "\n".join(_sections(run, recipe, scores)) + "\n"
+    return recipe
+
+
+def _command(recipe: dict[str, Any]) -> str:
+    variant = "" if recipe["variant"] in ("paper", "default") else f" --variant {recipe['variant']}"
+    return f"`attune train {recipe['system']}{variant}`"
 
 
 def _sections(run: Path, recipe: dict[str, Any], scores: Sequence[Scores]) -> Iterator[str]:
@@ -75,12 +85,15 @@ def _sections(run: Path, recipe: dict[str, Any], scores: Sequence[Scores]) -> It
     yield from (f"- Base: {line}" for line in _bases(run))
     yield "- The code is Apache-2.0.\n"
     yield "## Training\n"
-    variant = "" if recipe["variant"] in ("paper", "default") else f" --variant {recipe['variant']}"
-    yield f"`attune train {recipe['system']}{variant}`, with this recipe:\n"
+    if (run / BEFORE / "config.yaml").is_file():
+        yield f"First {_command(_recipe(run / BEFORE))}, from whose weights it went on:\n"
+    yield f"{_command(recipe)}, with this recipe:\n"
     shown = {key: recipe[key] for key in ("model", "text", "training", "decoding") if recipe.get(key)}
     yield f"```yaml\n{yaml.safe_dump(shown, sort_keys=False, allow_unicode=True).rstrip()}\n```\n"
-    for name in ("", *_SUBRUNS):
-        yield from _training(run / name, name)
+    yield from _training(run / BEFORE, "The training before it")
+    yield from _training(run, "It")
+    for name in _SUBRUNS:
+        yield from _training(run / name, f"The {name} in it")
     yield "## Scores\n"
     if not scores:
         yield "None yet.\n"
@@ -110,14 +123,13 @@ def _bases(run: Path) -> Iterator[str]:
                     yield f"`{base}`"
 
 
-def _training(run: Path, name: str) -> Iterator[str]:
+def _training(run: Path, what: str) -> Iterator[str]:
     if not (run / "summary.json").is_file():
         return
     told = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     best = next(
         (f"{key.removeprefix('best_valid_')} {told[key]:.4g}" for key in told if key.startswith("best_valid_")), ""
     )
-    what = f"The {name} in it" if name else "It"
     yield (
         f"{what} took {told['seconds'] / 3600:.1f} hours, {told['steps']:,} steps and {told['examples']:,} examples; "
         f"{told['parameters'] / 1e6:.1f} M parameters; the best on validation was step {told['best_step']:,} ({best}).\n"

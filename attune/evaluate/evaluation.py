@@ -29,6 +29,7 @@ from attune.errors import AttuneError, DataError, SettingsError
 from attune.evaluate.outputs import Item, join, line, read_outputs, training_responses, write_outputs
 from attune.evaluate.scores import BASE_VARIANTS, CONFIG, OUTPUTS, Scores, score_items
 from attune.evaluate.signature import Signature
+from attune.evaluate.trainings import BEFORE
 from attune.files import atomic_dir
 from attune.parts import locate
 
@@ -93,6 +94,8 @@ def evaluate(
         (folder / CONFIG).write_text(config, encoding="utf-8")
         if system.path is not None and (system.path / "summary.json").is_file():
             shutil.copy(system.path / "summary.json", folder)  # what the training took, and how validation went
+            if (system.path / BEFORE).is_dir():
+                shutil.copytree(system.path / BEFORE, folder / BEFORE)
     partial.unlink()
     if system.path is not None and system.path.is_dir():
         with contextlib.suppress(AttuneError):  # a read-only run can be evaluated all the same

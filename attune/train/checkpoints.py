@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -90,6 +91,13 @@ def start_from(run: Path, model: Any, codec: Codec) -> None:
         _load(run / "model.safetensors", model, may_lack="lora_")
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise SettingsError(f"training.start: {run} does not fit this recipe: {' '.join(str(error).split())}") from None
+
+
+def keep_before(start: Path, run: Path) -> None:
+    """Keep beside a run how the training went whose weights it begins with."""
+    (run / "before").mkdir(exist_ok=True)
+    for name in ("config.yaml", "summary.json"):
+        shutil.copyfile(start / name, run / "before" / name)
 
 
 def _load(file: Path, model: torch.nn.Module, may_lack: str | None = None) -> None:

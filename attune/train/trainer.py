@@ -21,7 +21,15 @@ from attune.errors import AttuneError, SettingsError
 from attune.files import atomic_write
 from attune.models import SYSTEMS
 from attune.models.codec import Codec
-from attune.train.checkpoints import Progress, load_best, load_checkpoint, save_checkpoint, save_system, start_from
+from attune.train.checkpoints import (
+    Progress,
+    keep_before,
+    load_best,
+    load_checkpoint,
+    save_checkpoint,
+    save_system,
+    start_from,
+)
 from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
 from attune.train.prepare import prepare
 from attune.train.recipes import Recipe
@@ -57,6 +65,8 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     if processes.is_main_process:
         open_run(run, recipe, fresh)
         codec.save(run)
+        if recipe.training.start:
+            keep_before(Path(recipe.training.start), run)
     processes.wait_for_everyone()
     trainer = Trainer(recipe, model, codec, run)
     trainer.facts = facts

@@ -50,6 +50,16 @@ def test_the_bases_and_the_perceiver_of_a_run_are_named(run: Path) -> None:
     assert "None yet." in text
 
 
+def test_the_training_before_it_is_named_first(run: Path) -> None:
+    shutil.copytree(run, run / "before")
+    before = (run / "before" / "config.yaml").read_text()
+    (run / "before" / "config.yaml").write_text(before.replace("variant: tuned", "variant: default", 1))
+    text = write_card(run).read_text()
+    first, then = "First `attune train emoprepend`, from whose weights it went on:", "emoprepend --variant tuned`, with"
+    assert text.index(first) < text.index(then)
+    assert text.index("The training before it took") < text.index("It took")
+
+
 def test_a_folder_that_is_no_run_gets_no_card(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="no run at"):
         write_card(tmp_path)

@@ -215,6 +215,7 @@ def test_it_may_go_on_with_adapters_on_more_layers(corpus: Path, perceiver: Path
     deep = train(recipe(perceiver, start, "model.decoder_frozen=0", "training.epochs=1"), corpus, tmp_path / "deep")
     assert deep["validation"][0]["ppl"] == pytest.approx(first["best_valid_ppl"], rel=1e-3), "they begin as nothing"
     assert deep["best_valid_ppl"] < first["best_valid_ppl"]
+    assert json.loads((tmp_path / "deep" / "before" / "summary.json").read_text()) == first
     with pytest.raises(SettingsError, match="does not fit this recipe"):  # less than the run has
         train(recipe(perceiver, start, "model.decoder_frozen=2"), corpus, tmp_path / "less")
 
