@@ -19,6 +19,7 @@ from attune.generate.systems import Progress, Said, TokenNll, told
 from attune.models.prompt import Control, Prompts
 
 BYTES = 4  # of English text that a token stands for
+PART = 256  # contexts that an engine is given together
 PERCEIVER = "perceiver"  # the folder of a run, and of an export, that holds the perceiver's
 
 
@@ -88,8 +89,8 @@ class AttuneSystem:
     ) -> list[Said]:
         """Replies in the order of `contexts`, each sampled by a seed of its own."""
         found: list[Said] = []
-        for start in range(0, len(contexts), 64):
-            part = contexts[start : start + 64]
+        for start in range(0, len(contexts), PART):
+            part = contexts[start : start + PART]
             known = self.controls.of(part)
             prompts = [self._prompt(context, control) for context, control in zip(part, known, strict=True)]
             seeds = [zlib.crc32(np.array(prompt, np.int32).tobytes(), seed) & 0x7FFFFFFF for prompt in prompts]

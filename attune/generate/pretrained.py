@@ -13,6 +13,7 @@ from attune.generate.settings import Decoding
 from attune.generate.systems import needed, open_system, run_decoding
 from attune.models import SYSTEMS
 from attune.models.pretrained.bases import open_tokenizer
+from attune.models.pretrained.lora import merge_lora
 
 
 class PretrainedSystem(NeuralSystem):
@@ -40,6 +41,7 @@ class TorchAttune(AttuneSystem):
         self, model: Any, codec: Any, name: str, decoding: Decoding, perceiver: Perceives, path: Path | None = None
     ) -> None:
         self.model, self.codec = model.eval(), codec
+        merge_lora(model.decoder)
         config = model.config
         engine = TorchEngine(model.decoder, codec.tokenizer.backend_tokenizer, eos=codec.eos, forbidden=codec.forbidden)
         controls = ContextControls(

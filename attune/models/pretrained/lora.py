@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
@@ -32,3 +33,10 @@ def add_lora(model: Any, rank: int, first: int) -> None:
     ]
     gpt2 = model.config.model_type in NATIVE_CROSS  # its linear parts are stored the other way round
     inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2), model)
+
+
+def merge_lora(model: Any) -> None:
+    """Work a model's adapters into the weights they stand on: faster to use, and no longer to be trained."""
+    for module in model.modules():
+        if isinstance(module, BaseTunerLayer):
+            module.merge()
