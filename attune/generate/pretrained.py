@@ -41,7 +41,6 @@ class TorchAttune(AttuneSystem):
         self, model: Any, codec: Any, name: str, decoding: Decoding, perceiver: Perceives, path: Path | None = None
     ) -> None:
         self.model, self.codec = model.eval(), codec
-        merge_lora(model.decoder)
         config = model.config
         engine = TorchEngine(model.decoder, codec.tokenizer.backend_tokenizer, eos=codec.eos, forbidden=codec.forbidden)
         controls = ContextControls(
@@ -61,5 +60,6 @@ def open_attune(path: Path, name: str) -> TorchAttune:
     shared = path if (path / PERCEIVER).is_dir() else path.parent
     needed(shared, "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
     model = kind.from_pretrained(path)
+    merge_lora(model.decoder)
     codec = kind.codec_class(model.config, {"decoder": open_tokenizer(shared / "decoder")})
     return TorchAttune(model, codec, name, run_decoding(path), open_system(shared / PERCEIVER), path)

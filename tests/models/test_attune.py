@@ -16,6 +16,7 @@ from attune.errors import MissingError, SettingsError
 from attune.generate.saying import Ask, Control
 from attune.generate.settings import Decoding
 from attune.generate.systems import open_system
+from attune.models import SYSTEMS
 from attune.models.pretrained.lower import LowerStates
 from attune.models.pretrained.speaking import IGNORE
 from attune.train.attune import crossfit
@@ -206,6 +207,13 @@ def test_it_trains_resumes_to_the_same_weights_and_opens(
     assert system.perceive([context]).shape == (1, len(EMOTIONS))
     assert system.reply([context])[0].text
     assert json.loads((tmp_path / "whole/perceiver/config.json").read_text())["model_type"] == "attune-perceiver"
+    apart = SYSTEMS["attune"].from_pretrained(tmp_path / "whole").eval()  # its adapters are not worked in
+    adapters = [module for module in system.model.decoder.modules() if hasattr(module, "merged")]
+    assert adapters
+    assert all(module.merged for module in adapters)
+    ids = torch.arange(5, 25)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(system.model.decoder(ids).logits, apart.decoder(ids).logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("features")
