@@ -77,6 +77,20 @@ def test_the_run_gives_config_and_variant_and_gets_the_scores(parrot: Any, corpu
     assert Scores.read(run).json() == scores.json()
 
 
+def test_results_keep_how_the_run_was_trained_and_what_it_began_with(parrot: Any, corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for folder, steps in ((run / "before", 1), (run, 2)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text("system: parrot\nvariant: paper\n")
+        (folder / "summary.json").write_text(json.dumps({"steps": steps}))
+    parrot.path = run
+    evaluate(parrot, corpus, results=tmp_path / "results")
+    kept = tmp_path / "results" / "parrot"
+    assert json.loads((kept / "summary.json").read_text()) == {"steps": 2}
+    assert json.loads((kept / "before" / "summary.json").read_text()) == {"steps": 1}
+    assert (kept / "before" / "config.yaml").is_file()
+
+
 def test_the_base_variant_goes_without_saying(parrot: Any, corpus: Path, tmp_path: Path) -> None:
     assert evaluate(parrot, corpus, results=tmp_path, variant="paper").title == "parrot"
     assert (tmp_path / "parrot").is_dir()
