@@ -7,6 +7,8 @@ COPY attune ./attune
 RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir -c constraints.txt ".[serve]"
 
 FROM python:3.11-slim
+# llama.cpp needs the system's OpenMP library, which slim images lack
+RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 attune && install -d -o attune /var/cache/attune
 COPY --from=build /venv /venv
 # parts are fetched into the cache when they are first needed; keep it in a volume

@@ -1,9 +1,13 @@
 """What each part of a system is worth: its variants, each trained for one epoch on the same part of the corpus, on validation.
 
-A variant that was trained already is not trained again, and one that was interrupted goes on; so this may be called until all
-are there. `attune results` puts them into docs/RESULTS.md. The test split is not read.
+Variants that begin with the weights of another run are left out, since they have learnt more than the others. A variant that was
+trained already is not trained again, and one that was interrupted goes on; so this may be called until all are there.
+`attune results` puts them into docs/RESULTS.md. The test split is not read.
 
     python benchmarks/ablations.py [attune] [--variants default,bare,…] [--examples 10063] [--set key=value]
+
+A `--set` is for all variants: `--set text.perceiver=runs/attune-default-perceiver` gives them all the perceiver of the default run,
+while without it each trains one of its own first.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from attune.train.trainer import train
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("system", nargs="?", default="attune")
-    parser.add_argument("--variants", help="by default all of the recipe")
+    parser.add_argument("--variants", help="by default those of the recipe that begin with no other run's weights")
     parser.add_argument("--examples", type=int, default=10_063, help="by default a quarter of EmpatheticDialogues")
     parser.add_argument("--runs", type=Path, default=Path("runs") / FOLDER)
     parser.add_argument("--results", type=Path, default=Path("results"))
@@ -31,7 +35,7 @@ def main() -> None:
     given = parser.parse_args()
     if "ATTUNE_DATA" not in os.environ:
         sys.exit("set ATTUNE_DATA to the folder that holds the corpora")
-    named = given.variants.split(",") if given.variants else variants(given.system)
+    named = given.variants.split(",") if given.variants else comparable(given.system)
     for variant in named:
         name = f"{given.system}-{variant}"
         kept = given.results / FOLDER / name
@@ -44,6 +48,11 @@ def main() -> None:
             shutil.copyfile(run / file, kept / file)
     for group in read_trials(given.results):
         print(trial_table(group).markdown())
+
+
+def comparable(system: str) -> list[str]:
+    """The variants that begin with fresh weights."""
+    return [variant for variant in variants(system) if not load_recipe(system, variant).training.start]
 
 
 def short(examples: int) -> list[str]:

@@ -3,11 +3,13 @@
     full reply      one candidate: median of each stage, and of all                            target: <= 1,200 ms
     first text      of a stream: cold (the first of a process), warm (turns 2 to 9 of a        cold <= 1,500 ms
                     conversation), and at its tenth turn                                        warm, tenth <= 500 ms
+    new tokens      of the prompt that were read at each of the turns 2 to 10                   <= 30
     ranked          the system's own number of candidates, the best of which is said
     resident        memory of the process at its end                                           <= 1,200 MB
 
 Agent and plain model run one after the other, each in a process of its own; both answer the same turns, at most `--tokens` long. The
-plain model reads the conversation in its own chat form and nothing else: no emotion, concepts, label or guard.
+plain model reads the conversation in its own chat form and nothing else: no emotion, concepts, label or guard. No context is answered
+twice, so that nothing of it is known beforehand.
 
     python benchmarks/agent.py [--system default] [--base FILE.gguf] [--replies 12] [--tokens 20] [--json]
 """
@@ -20,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,6 @@ CONTEXTS = (
     "I found the ring that my grandmother gave me.",
     "My boss took the praise for my work.",
 )
-DAYS = ("Monday", "Tuesday", "Friday")
 TARGETS = {
     "full reply": 1200,
     "first text, cold": 1500,
@@ -59,6 +60,7 @@ TARGETS = {
     "first text, turn 10": 500,
     "resident, MB": 1200,
 }
+NEW = 30  # tokens of a prompt that a turn reads, at most
 
 
 def main() -> None:
@@ -115,23 +117,28 @@ def agent(arguments: argparse.Namespace) -> dict[str, Any]:
     several = int(getattr(one.system, "count", 4)) if one.speaker else 1
     one.system.decoding = replace(one.system.decoding, max_steps=arguments.tokens)
     first: list[float] = []
+    read: list[int] = []
     turns: list[Turn] = []
     for text in TALK:
         turns.append(Turn("speaker", text))
+        before = tokens_read(one.system)
         stream = one.reply(turns, seed=0, stream=True)
         for _ in stream:
             pass
         first.append(stream.reply.timings["first"])
+        read.append(tokens_read(one.system) - before)
         turns.append(Turn("listener", stream.reply.text))
     found = {"opening": 1000 * opened, **first_texts(first)}
-    replies = [one.reply(context, seed=seed) for seed, context in contexts(arguments.replies)]
+    replies = [one.reply(context, seed=seed) for seed, context in contexts(range(arguments.replies))]
     found |= {"full reply": median(reply.timings["total"] for reply in replies)}
     found |= {f"  {stage}": median(reply.timings[stage] for reply in replies) for stage in STAGES}
     one.count = several
-    ranked = [one.reply(context, seed=seed) for seed, context in contexts(arguments.replies)]
+    further = range(arguments.replies, 2 * arguments.replies)
+    ranked = [one.reply(context, seed=seed) for seed, context in contexts(further)]
     found |= {f"ranked, best of {several}": median(reply.timings["total"] for reply in ranked)}
     words = statistics.fmean(len(reply.text.split()) for reply in replies)
-    return found | {"resident, MB": resident(), "words in a reply": words, "name": one.name}
+    found |= {"resident, MB": resident(), "words in a reply": words}
+    return found | {"name": one.name, "new tokens": read[1:]}
 
 
 # ------------------------------------------------------------------------------------------------- the plain model
@@ -157,17 +164,19 @@ def plain(arguments: argparse.Namespace) -> dict[str, Any]:
         return prompts.prompt(tuple(turns), [NOTHING_KNOWN] * (listeners + 1))
 
     first: list[float] = []
+    read: list[int] = []
     turns: list[Turn] = []
     for text in TALK:
         turns.append(Turn("speaker", text))
-        started, said = time.perf_counter(), ""
+        started, said, before = time.perf_counter(), "", engine.usage.read
         for piece in engine.stream(asked(turns), decoding, 0):
             if not said:
                 first.append(1000 * (time.perf_counter() - started))
             said += piece
+        read.append(engine.usage.read - before)
         turns.append(Turn("listener", said))
     whole, lengths = [], []
-    for seed, context in contexts(arguments.replies):
+    for seed, context in contexts(range(arguments.replies)):
         started = time.perf_counter()
         (reply,) = engine.generate([asked([Turn(ROLES[0], context)])], [decoding], [seed])
         whole.append(1000 * (time.perf_counter() - started))
@@ -175,7 +184,8 @@ def plain(arguments: argparse.Namespace) -> dict[str, Any]:
     memory = resident()
     engine.close()
     found = {"opening": 1000 * opened, **first_texts(first), "full reply": median(whole), "  say": median(whole)}
-    return found | {"resident, MB": memory, "words in a reply": statistics.fmean(lengths), "name": "plain"}
+    found |= {"resident, MB": memory, "words in a reply": statistics.fmean(lengths)}
+    return found | {"name": "plain", "new tokens": read[1:]}
 
 
 def packaged() -> Path:
@@ -199,10 +209,10 @@ def tokenizer(system: str) -> Path:
 # ------------------------------------------------------------------------------------------------------- numbers
 
 
-def contexts(count: int) -> Iterator[tuple[int, str]]:
-    """Different contexts with a seed each."""
-    for number in range(count):
-        yield number, f"{CONTEXTS[number % len(CONTEXTS)]} It was {DAYS[number % len(DAYS)]}."
+def contexts(numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """A context for each number, none twice, with a seed."""
+    for number in numbers:
+        yield number, f"{CONTEXTS[number % len(CONTEXTS)]} It was {number + 2} days ago."
 
 
 def first_texts(first: Sequence[float]) -> dict[str, float]:
@@ -211,6 +221,12 @@ def first_texts(first: Sequence[float]) -> dict[str, float]:
         "first text, warm": median(first[1:9]),
         "first text, turn 10": first[9],
     }
+
+
+def tokens_read(system: Any) -> int:
+    """Of prompts, since the system was opened; 0 for one whose engine does not count them."""
+    usage = getattr(getattr(system, "engine", None), "usage", None)
+    return usage.read if usage else 0
 
 
 def median(values: Any) -> float:
@@ -228,7 +244,7 @@ def show(ours: dict[str, Any], base: dict[str, Any]) -> None:
     name = ours["name"]
     print(f"{'milliseconds':24s} {name[:12]:>12s} {'plain':>12s} {'ratio':>8s}   target")
     for what, value in ours.items():
-        if what == "name":
+        if what in ("name", "new tokens"):
             continue
         other = base.get(what)
         against = f"{other:12,.1f} {value / other:7.2f}×" if other else f"{'':12s} {'':8s}"
@@ -236,6 +252,10 @@ def show(ours: dict[str, Any], base: dict[str, Any]) -> None:
             f"<= {TARGETS[what]:,} ({'reached' if value <= TARGETS[what] else 'missed'})" if what in TARGETS else ""
         )
         print(f"{what:24s} {value:12,.1f} {against}   {target}")
+    for whose in (ours, base):
+        if any(read := whose.get("new tokens", [])):
+            told = "reached" if max(read) <= NEW else "missed"
+            print(f"new tokens, turns 2-10   {' '.join(map(str, read))} ({whose['name']})   <= {NEW} ({told})")
     if "missing" in base:
         print(f"the plain model could not be measured: {base['missing']}")
 

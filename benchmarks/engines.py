@@ -1,12 +1,13 @@
 """The engines side by side: how fast they read and say, what they make of held-out replies, whether they say the same, memory.
 
-    torch          fp32, the packaged weights multiplied out, adapters on them: the reference
+    torch          fp32, the packaged weights multiplied out, the adapters worked into them: the reference
     adapter KIND   llama.cpp on the packaged Q4_1 file, the adapters beside it in this precision
     merged KIND    llama.cpp, the adapters worked into the weights and these quantised anew
     ctranslate2    int8, if that package is installed (it is no dependency)
 
 Each engine runs in a process of its own. Speeds are given by the clock and, since cores are often shared, by the processor's
-time (tokens per second of it, over all threads). Without --adapters random ones of a trained size are used.
+time (tokens per second of it, over all threads); saying is timed without reading the prompt. `same` and `begins alike` compare
+greedy replies with torch's. Without --adapters random ones of a trained size are used.
 
     python benchmarks/engines.py [--adapters model.safetensors] [--text FILE] [--only NAME ...] [--examples 40] [--threads 2]
 
@@ -164,7 +165,9 @@ def speeds(engine: Engine) -> dict[str, tuple[float, float]]:
     """Tokens a second by the clock and by the processor: reading a prompt, saying one reply, saying eight."""
     rng = np.random.default_rng(0)
     long_prompt = rng.integers(500, 40_000, (2, PROMPT)).tolist()
-    prompts = rng.integers(500, 40_000, (BATCH, SHORT)).tolist()
+    drawn = rng.integers(500, 40_000, (BATCH, SHORT))
+    drawn[:, -1] = drawn[0, -1]  # as the header of a reply ends; torch says together only what begins alike
+    prompts = drawn.tolist()
     short, long = Decoding(max_steps=1), Decoding(max_steps=SAID + 1)
     engine.generate(long_prompt[:1], [short], [0])  # warm
 
@@ -197,11 +200,11 @@ def opened(name: str, arguments: argparse.Namespace, forbidden: int) -> Engine:
 
 
 def with_adapters(arguments: argparse.Namespace) -> Any:
-    """The decoder in torch with the adapters on it."""
+    """The decoder in torch with the adapters worked in, as a run is opened."""
     import torch
 
     from attune.models.pretrained import find_base
-    from attune.models.pretrained.lora import add_lora
+    from attune.models.pretrained.lora import add_lora, merge_lora
 
     torch.set_num_threads(arguments.threads)
     tensors = load_file(arguments.folder / "adapters.safetensors")
@@ -212,13 +215,15 @@ def with_adapters(arguments: argparse.Namespace) -> Any:
     state = {name.removeprefix("decoder."): torch.from_numpy(value) for name, value in tensors.items()}
     unknown = decoder.load_state_dict(state, strict=False).unexpected_keys
     assert not unknown, unknown
+    merge_lora(decoder)
     return decoder
 
 
 def in_torch(arguments: argparse.Namespace, tokenizer: Tokenizer, end: int, forbidden: int) -> Engine:
     from attune.generate.engines.torch import TorchEngine
 
-    engine = TorchEngine(with_adapters(arguments), tokenizer, eos=end, forbidden=[forbidden])
+    # nothing is remembered: the time that a prompt takes is subtracted when speed is taken
+    engine = TorchEngine(with_adapters(arguments), tokenizer, eos=end, forbidden=[forbidden], remembered=0)
     if forbidden == OTHER:  # speed: it would read all again to tell how likely its replies were
         engine._nll = lambda prompts, said: [np.zeros(len(one)) for one in said]  # type: ignore[method-assign]
     return engine
@@ -251,14 +256,10 @@ def in_ctranslate2(arguments: argparse.Namespace, tokenizer: Tokenizer, end: int
 
     model = arguments.folder / "ctranslate2"
     if not model.is_dir():
-        from peft.tuners.lora import LoraLayer
-
         from attune.models.pretrained import find_base
 
-        decoder = with_adapters(arguments)
-        for module in [module for module in decoder.modules() if isinstance(module, LoraLayer)]:
-            module.merge()
-        plain = {n.replace(".base_layer", ""): p for n, p in decoder.state_dict().items() if "lora_" not in n}
+        state = with_adapters(arguments).state_dict()
+        plain = {n.replace(".base_layer", ""): p for n, p in state.items() if "lora_" not in n}
         base = find_base("smollm2", "decoder")
         whole = base.load()
         whole.load_state_dict(plain)

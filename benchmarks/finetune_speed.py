@@ -7,11 +7,12 @@ the same batch they have the same loss, which is checked first. One point is cha
     + adapters   low-rank adapters on the upper layers; the lower ones have no gradient
     + buckets    batches of like length
     + targets    logits only where there is a target, loss and gradient in one pass
-    + kept       what the lower layers make of a dialogue is read, as in every epoch but the first
+    + kept       what the lower layers make of a dialogue is read, as in every epoch but the first (if any are frozen)
 
 Tokens are those of the dialogues, padding not counted. Ratios are of CPU time.
 
-    python benchmarks/finetune_speed.py [--dialogues 144] [--data DIR]     (also: benchmarks/train_speed.py --system attune)
+    python benchmarks/finetune_speed.py [--variant deep] [--dialogues 144] [--data DIR]
+    (also: benchmarks/train_speed.py --system attune)
 """
 
 from __future__ import annotations
@@ -86,18 +87,19 @@ class Training(Stepping):
         return sum(len(self.items[i].ids) for i in places)
 
 
-def measure(data: str | None = None, dialogues: int = 144) -> None:
+def measure(data: str | None = None, dialogues: int = 144, variant: str = "default") -> None:
     """Train in all ways and print what each point brings."""
-    recipe = load_recipe("attune")
+    recipe = load_recipe("attune", variant)
     size = recipe.training.batch_size
     kind = SYSTEMS["attune"]
     torch.manual_seed(0)
     model, codec = kind.fresh(kind.config_class(**recipe.model))
     read = load_split(corpus(data, kind.corpus), "train")[:dialogues]
-    items = codec.encode_dialogues(load_examples(read, "listener-turns", "train"), training=False)
+    items = codec.encode_dialogues(load_examples(read, "listener-turns", "train"), training=True)
     items = items[: len(items) // size * size]
+    ways = [way for way in WAYS if model.config.decoder_frozen or not way.kept]
     with tempfile.TemporaryDirectory() as folder:
-        trainings = [Training(way, model, codec, items, size, Path(folder)) for way in WAYS]
+        trainings = [Training(way, model, codec, items, size, Path(folder)) for way in ways]
         batch = codec.collate(items[:size])
         with torch.no_grad():
             losses = torch.stack([training.loss(batch) for training in trainings])
@@ -107,7 +109,7 @@ def measure(data: str | None = None, dialogues: int = 144) -> None:
         for step in range(len(trainings[0].batches)):
             for training in trainings:
                 training.step(training.batches[step])
-    print(f"\nattune: {len(items)} dialogues, batch {size}, loss {float(losses[0]):.3f} in all ways")
+    print(f"\nattune ({variant}): {len(items)} dialogues, batch {size}, loss {float(losses[0]):.3f} in all ways")
     print(f"{'':14}{'tokens/s':>12}{'CPU ms each':>13}{'× plain':>10}{'× before':>10}")
     plain = before = trainings[0].cpu / trainings[0].seen
     for one in trainings:
@@ -118,11 +120,14 @@ def measure(data: str | None = None, dialogues: int = 144) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--variant", default="default", help="of the recipe: default, or deep for adapters on every layer"
+    )
     parser.add_argument("--dialogues", type=int, default=144)
     parser.add_argument("--data", default=None)
     arguments = parser.parse_args()
     print(f"{torch.get_num_threads()} threads")
-    measure(arguments.data, arguments.dialogues)
+    measure(arguments.data, arguments.dialogues, arguments.variant)
 
 
 if __name__ == "__main__":

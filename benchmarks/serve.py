@@ -4,8 +4,9 @@
     python benchmarks/serve.py --system runs/kemp --seconds 30
     python benchmarks/serve.py --url http://127.0.0.1:8000 a server that runs already
 
-Clients ask, wait for the reply, and ask again; one that is answered 429 comes back when it was told to. They share the
-machine with the server. Everything is measured in one run; what counts is the ratio.
+Clients ask, wait for the reply, and ask again; one that is answered 429 comes back when it was told to. No talk comes twice,
+so that each is really worked out, and what a server remembers of talks grows as it would. Clients share the machine with the
+server. Everything is measured in one run; what counts is the ratio.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import re
 import statistics
 import subprocess
@@ -27,15 +29,41 @@ from typing import IO
 import httpx
 
 TALKS = [
-    ["I finally got the job I have wanted for years!"],
-    ["My old dog died on Monday, and the house is so quiet."],
-    ["I have an exam tomorrow.", "Are you prepared?", "I studied for weeks, but I cannot sleep."],
-    ["My best friend forgot my birthday.", "Oh no. Did you tell her?", "No, I am too hurt to call."],
-    ["A stranger paid for my lunch today."],
-    ["I hear steps upstairs, but I am alone at home."],
-    ["We are expecting our first child.", "Congratulations!", "Thank you! I am happy, and a little afraid."],
-    ["I lied to my sister and she found out."],
+    ["I finally got the job! {name} called on {day}; they chose me out of {number}."],
+    ["My old dog {name} died on {day}, after {number} weeks of illness, and the house is so quiet."],
+    [
+        "I have an exam on {day}, together with {name} and {number} others.",
+        "Are you prepared?",
+        "I studied for {number} days, but I cannot sleep.",
+    ],
+    [
+        "My best friend {name} forgot my birthday on {day}. I turned {number}.",
+        "Oh no. Did you tell her?",
+        "No, I am too hurt to call {name}.",
+    ],
+    ["A stranger paid {number} dollars for my lunch on {day}. Her name was {name}."],
+    ["I hear steps upstairs, but I am alone until {day}, and {name} lives {number} miles away."],
+    [
+        "We are expecting our first child in {number} weeks, on a {day}! She will be called {name}.",
+        "Congratulations!",
+        "Thank you! I am happy about {name}, and a little afraid.",
+    ],
+    ["I lied to my sister {name} about {number} dollars, and on {day} she found out."],
 ]
+NAMES = ("Ada", "Alice", "Anna", "Clara", "Daisy", "Elena", "Emma", "Fiona", "Grace", "Hannah", "Iris", "Jane", "Julia")
+NAMES += ("Laura", "Leila", "Lena", "Luna", "Maria", "Maya", "Mina", "Nora", "Paula", "Rosa", "Ruby", "Sara", "Zoe")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def talks(seed: int) -> Iterator[list[str]]:
+    """Talks that differ from their first turn on, so that nothing of one is known from another."""
+    draw, told = random.Random(seed), set()
+    while True:
+        talk, name, day, number = draw.choice(TALKS), draw.choice(NAMES), draw.choice(DAYS), draw.randrange(12, 100)
+        texts = [text.format(name=name, day=day, number=number) for text in talk]
+        if texts[0] not in told:
+            told.add(texts[0])
+            yield texts
 
 
 @dataclass
@@ -69,20 +97,18 @@ class Load:
         }
 
 
-async def load(url: str, clients: int, seconds: float, least: int = 0) -> Load:
-    """Let clients talk for a time, and until there are `least` replies."""
+async def load(url: str, told: Iterator[list[str]], clients: int, seconds: float, least: int = 0) -> Load:
+    """Let clients talk for a time, and until there are `least` replies; each request takes the next of the talks."""
     seen = Load(clients)
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
         started = time.perf_counter()
 
-        async def talk(client: int) -> None:
-            number = client
+        async def talk() -> None:
             while time.perf_counter() - started < seconds or len(seen.took) < least:
-                await ask(http, seen, TALKS[number % len(TALKS)])
-                number += 1
+                await ask(http, seen, next(told))
 
-        await asyncio.gather(*(talk(client) for client in range(clients)))
+        await asyncio.gather(*(talk() for _ in range(clients)))
         seen.seconds = time.perf_counter() - started
     return seen
 
@@ -142,19 +168,19 @@ def waited_for(process: subprocess.Popen[bytes], log: IO[str]) -> str:
     raise SystemExit(f"the server did not start: {log.read().strip()}")
 
 
-def measure(url: str, clients: int, seconds: float, requests: int) -> dict[str, object]:
+def measure(url: str, told: Iterator[list[str]], clients: int, seconds: float, requests: int) -> dict[str, object]:
     """One client, then several; then more until `requests` were answered, with the memory before and after."""
-    warm = asyncio.run(load(url, clients, 0, least=max(2 * clients, requests // 10)))
-    one = asyncio.run(load(url, 1, seconds))
+    warm = asyncio.run(load(url, told, clients, 0, least=max(2 * clients, requests // 10)))
+    one = asyncio.run(load(url, told, 1, seconds))
     before = metric(url, "attune_batch_size_sum"), metric(url, "attune_batch_size_count")
     memory = [resident(url)]
-    many = asyncio.run(load(url, clients, seconds))
+    many = asyncio.run(load(url, told, clients, seconds))
     batches = metric(url, "attune_batch_size_count") - before[1]
     batch = (metric(url, "attune_batch_size_sum") - before[0]) / batches
     memory.append(resident(url))
     further = Load(clients)
     while len(many.took) + len(further.took) < requests:
-        more = asyncio.run(load(url, clients, 0, least=min(200, requests - len(many.took) - len(further.took))))
+        more = asyncio.run(load(url, told, clients, 0, least=min(200, requests - len(many.took) - len(further.took))))
         further.took += more.took
         further.errors += more.errors
         memory.append(resident(url))
@@ -176,13 +202,17 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=180, help="for one client, and again for all")
     parser.add_argument("--requests", type=int, default=2000, help="over which the memory is watched")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the talks; another for a server that has heard these"
+    )
     parser.add_argument("--json", action="store_true", help="print one object instead of a table")
     given = parser.parse_args()
+    told = talks(given.seed)
     if given.url:
-        found = measure(given.url, given.clients, given.seconds, given.requests)
+        found = measure(given.url, told, given.clients, given.seconds, given.requests)
     else:
         with server(given.system) as url:
-            found = measure(url, given.clients, given.seconds, given.requests)
+            found = measure(url, told, given.clients, given.seconds, given.requests)
     if given.json:
         print(json.dumps(found))
     else:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from attune.dialogue.types import Dialogue, Turn
+from attune.errors import MissingError
 
 settings.register_profile("attune", deadline=None)  # a busy machine is no failure
 settings.load_profile("attune")
@@ -36,6 +37,19 @@ def data_dir() -> Path:
 def ed_dir() -> Path:
     """EmpatheticDialogues, the official splits."""
     return _data("empathetic_dialogues")
+
+
+@pytest.fixture(scope="session")
+def default_parts() -> None:
+    """What the default system talks with, fetched if it is not here yet."""
+    from attune.parts import locate
+    from attune.respond.opening import parts_of
+
+    for part in parts_of("default"):
+        try:
+            locate(part.name)
+        except MissingError as error:
+            pytest.skip(f"needs the default system's parts: {error}")
 
 
 @pytest.fixture(scope="module")

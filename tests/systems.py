@@ -10,10 +10,10 @@ import torch
 from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example
 from attune.dialogue.vocabulary import build_tokenizer, singletons
-from attune.generate.labeller import Labeller
 from attune.generate.neural import WordSystem, word_codec
 from attune.generate.pretrained import PretrainedSystem, TorchAttune
 from attune.generate.settings import Decoding
+from attune.generate.torch_labeller import TorchLabeller
 from attune.models import SYSTEMS
 from attune.models.layers.gated import GatedCrossAttention
 from attune.models.pretrained.exchange import KNOWLEDGE, Knowledge
@@ -46,9 +46,9 @@ def _words(name: str, dialogues: Sequence[Dialogue], **model: Any) -> WordSystem
     return WordSystem(system, codec, name, Decoding(max_steps=8))
 
 
-def _classifier(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Labeller:
+def _classifier(name: str, dialogues: Sequence[Dialogue], **model: Any) -> TorchLabeller:
     kind = SYSTEMS[name]
-    return Labeller(*kind.fresh(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model})), name)
+    return TorchLabeller(*kind.fresh(kind.config_class(**{"encoder": part("bert"), "pooling": "mean", **model})), name)
 
 
 def _pretrained(name: str, dialogues: Sequence[Dialogue], **model: Any) -> PretrainedSystem:

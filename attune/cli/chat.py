@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from attune.cli.options import BrevityOption, CountryOption, NameOption, WarmthOption
 from attune.errors import AttuneError
 
 
@@ -19,10 +20,10 @@ def main(
         "default"
     ),
     plain: Annotated[bool, typer.Option(help="Read lines, print replies, nothing else (for pipes).")] = False,
-    name: Annotated[str, typer.Option(help="What the listener calls itself.")] = "",
-    warmth: Annotated[float, typer.Option(help="From 0, matter-of-fact, to 1, very warm.")] = 0.5,
-    brevity: Annotated[float, typer.Option(help="From 0, at length, to 1, as short as can be.")] = 0.5,
-    country: Annotated[str | None, typer.Option(help="Where help is to be found if it is needed, as in: GB")] = None,
+    name: NameOption = "",
+    warmth: WarmthOption = 0.5,
+    brevity: BrevityOption = 0.5,
+    country: CountryOption = None,
     seed: Annotated[int | None, typer.Option(help="Fixes sampling; default: fresh each time.")] = None,
     history: Annotated[
         Path | None, typer.Option(help="Keep the lines you type in this file; default: they are not kept.")
@@ -39,14 +40,12 @@ def main(
     tone = Tone(name, warmth, brevity).checked()
 
     def opened(system: str) -> Agent:
-        return load(system, tone=tone, country=country)
-
-    prepare(system, console)
-    if plain:
-        chat = Chat(opened(system), opened, console, seed=seed)
-    else:
+        prepare(system, console)
         with console.status("Waking up …"):
-            chat = Chat(opened(system), opened, console, seed=seed)
+            return load(system, tone=tone, country=country)
+
+    chat = Chat(opened(system), opened, console, seed=seed)
+    if not plain:
         threading.Thread(target=chat.conversation.agent.warm_up).start()
         chat.greet()
     lines = _Lines(plain, None if plain else history)

@@ -25,10 +25,10 @@ def main(
 
 
 def _answering(system: str) -> Answering:
-    """A system without the guard, as its scores are taken: what it says itself is what is to be seen."""
+    """A system without the guard and with one candidate a reply: what it says itself is what is to be seen."""
     from attune.respond.agent import load
 
-    agent = load(system, guard=False)
+    agent = load(system, guard=False, count=1)
 
     def answers(contexts: Sequence[tuple[str, ...]]) -> list[Answer]:
         replies = agent.reply_many(contexts, seeds=[0] * len(contexts))

@@ -1,4 +1,4 @@
-"""`attune export`: a run of `attune` in the form that talks without torch."""
+"""`attune export`: a run of `attune` or `classifier-41` in the form that works without torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import typer
 
 
 def main(
-    run: Annotated[Path, typer.Argument(help="Run folder of the system attune.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of the system attune or classifier-41.")],
     out: Annotated[Path, typer.Option(help="Folder to write; what is there is replaced.")],
     kind: Annotated[str, typer.Option(help="How the adapters are kept: q8_0, f16 or f32.")] = "q8_0",
     torch: Annotated[bool, typer.Option("--torch", help="Also keep the run itself, in half precision.")] = False,
 ) -> None:
-    """Write the perceiver as ONNX and the decoder's adapters as GGUF; the base weights stay the packaged part."""
+    """Write the decoder's adapters as GGUF and what the perceiver learnt as safetensors, for onnxruntime.
+
+    Of a classifier, only what training added to its encoder. The base weights and the graph that onnxruntime runs are not in
+    it: they are packaged.
+    """
     from attune.train.export import export
     from attune.train.export_adapter import checked
 

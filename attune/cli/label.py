@@ -17,14 +17,15 @@ CHUNK = 512  # lines labelled, and printed, together
 def main(
     file: Annotated[str, typer.Argument(help="A file with one text a line, or - for standard input.")],
     run: Annotated[
-        str | None, typer.Option(help="Run folder of a classifier; default: where training leaves it.")
+        str | None,
+        typer.Option(help="Run folder of a classifier, or an export of one; default: the one that comes with Attune."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with all probabilities.")] = False,
 ) -> None:
     """Print the label of each line and its probability: one of 32 emotions, 8 intents, or neutral."""
-    from attune.generate.labeller import DEFAULT_RUN, Labeller
+    from attune.generate.labeller import PACKAGED, Labeller
 
-    labeller = Labeller.open(run or DEFAULT_RUN)
+    labeller = Labeller.open(run or PACKAGED)
     texts = iter(_lines(file))
     while chunk := list(islice(texts, CHUNK)):
         for text, found in zip(chunk, labeller.label(chunk), strict=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from attune.cli.options import BrevityOption, CountryOption, NameOption, WarmthOption
 from attune.dialogue.types import Turn
 from attune.errors import DataError
 
@@ -30,19 +31,23 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print an object instead of the text.")] = False,
     intent: Annotated[str | None, typer.Option(help="What the reply is to do, as in: questioning")] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes sampling; default: fresh each time.")] = None,
-    country: Annotated[str | None, typer.Option(help="Where help is to be found if it is needed, as in: GB")] = None,
+    name: NameOption = "",
+    warmth: WarmthOption = 0.5,
+    brevity: BrevityOption = 0.5,
+    country: CountryOption = None,
 ) -> None:
     """Answer a conversation given as arguments, or each line of a file."""
     if bool(text) == bool(file):
         raise DataError('give either the turns as arguments or --file FILE.jsonl, as in: attune reply "I got the job!"')
     if file is not None and not file.is_file():
         raise DataError(f"no file at {file}")
-    from attune.respond.agent import load
+    from attune.generate.saying import Tone
+    from attune.respond.agent import COUNT, load
     from attune.respond.preparing import prepare
 
-    console = Console(stderr=True, highlight=False)
+    console, tone = Console(stderr=True, highlight=False), Tone(name, warmth, brevity).checked()
     prepare(system, console)
-    agent = load(system, country=country)
+    agent = load(system, tone=tone, country=country, count=COUNT)  # a script waits for the best reply to each line
     agent.check_intent(intent)
     bad = 0
     if text:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from attune.cli.options import BrevityOption, CountryOption, NameOption, WarmthOption
 from attune.errors import SettingsError
 from attune.files import atomic_write
 
@@ -55,12 +56,16 @@ def main(
     queue: Annotated[int, typer.Option(help="Requests under way or waiting; one more gets 429.")] = 64,
     streams: Annotated[int, typer.Option(help="Replies streamed at the same time; others wait.")] = 4,
     deadline: Annotated[float, typer.Option(help="Seconds after which a request is dropped.")] = 60,
-    country: Annotated[str | None, typer.Option(help="Where help is to be found if it is needed, as in: GB")] = None,
+    name: NameOption = "",
+    warmth: WarmthOption = 0.5,
+    brevity: BrevityOption = 0.5,
+    country: CountryOption = None,
     log_text: Annotated[bool, typer.Option("--log-text", help="Log what people wrote and what was answered.")] = False,
 ) -> None:
     """Serve the HTTP API (compatible with OpenAI's client libraries) and the web chat."""
     if context.invoked_subcommand:
         return
+    from attune.generate.saying import Tone
     from attune.respond.agent import load
     from attune.respond.preparing import prepare
     from attune.serve.app import create_app
@@ -69,6 +74,7 @@ def main(
     from attune.serve.store import Store
     from attune.web.keys import KeyFile
 
+    tone = Tone(name, warmth, brevity).checked()
     settings = ServeSettings(
         max_batch=max_batch,
         max_wait=max_wait / 1000,
@@ -82,9 +88,9 @@ def main(
     known = KeyFile(keys).checked() if keys else None
     kept = Store(store) if store else None
     systems = system or ["default"]
-    for name in systems:
-        prepare(name, Console(stderr=True))
-    agents = load_agents(systems, lambda name: load(name, country=country))
+    for one in systems:
+        prepare(one, Console(stderr=True))
+    agents = load_agents(systems, lambda one: load(one, tone=tone, country=country))
     typer.echo(f"Attune ({', '.join(agents)}) at {address_of(listening)}  API: /docs  stop: Ctrl-C", err=True)
     if known is None and host not in ("127.0.0.1", "localhost", "::1"):
         typer.echo("Anybody who reaches this address can talk with it: there are no --keys.", err=True)
@@ -143,11 +149,19 @@ def export(
 
 
 @app.command()
-def erase(store: StoreOption, user: UserOption = None, conversation: ConversationOption = None) -> None:
-    """Erase a conversation, or everything of a user."""
-    if (user is None) == (conversation is None):
-        raise SettingsError("say what to erase: --conversation ID or --user NAME")
+def erase(
+    store: StoreOption,
+    user: UserOption = None,
+    conversation: ConversationOption = None,
+    feedback: Annotated[
+        str | None, typer.Option(help="Only this feedback, by the id that its giver was shown.")
+    ] = None,
+) -> None:
+    """Erase a conversation, one piece of feedback, or everything of a user."""
+    if [user, conversation, feedback].count(None) != 2:
+        raise SettingsError("say what to erase: --conversation ID, --feedback ID or --user NAME")
     from attune.serve.store import Store
 
-    erased = Store(store).erase(user=user, conversation=conversation)
+    kept = Store(store)
+    erased = kept.erase_feedback(feedback) if feedback is not None else kept.erase(user=user, conversation=conversation)
     typer.echo(f"erased: {erased['conversations']:,} conversations, {erased['feedback']:,} pieces of feedback")

@@ -15,8 +15,9 @@ import yaml
 from attune.errors import DataError, MissingError
 from attune.evaluate.scores import Scores
 from attune.evaluate.tables import run_table
-from attune.evaluate.trainings import BEFORE
+from attune.evaluate.trainings import trainings
 from attune.files import atomic_write
+from attune.knowledge.sources import SOURCES
 from attune.models import SYSTEMS
 from attune.parts import PARTS
 
@@ -31,6 +32,11 @@ _DATA = {
         "EmpatheticDialogues (CC BY-NC 4.0). So the weights are for non-commercial use."
     ),
 }
+_LABELS = (
+    "Labels of the turns: those of the corpus's JSONL release, as the classifier of Welivita and Pu (2020) predicted them; "
+    "no person gave them."
+)
+_KNOWLEDGE = ("vad-warriner", "wordvectors")  # parts that CKECE reads beside ConceptNet
 _LIMITS = """## Limits
 
 - It learnt from conversations of a few turns between crowd workers, in American English, about invented or remembered situations.
@@ -82,15 +88,22 @@ def _sections(run: Path, recipe: dict[str, Any], scores: Sequence[Scores]) -> It
     yield "Written by `attune card` from the run and its results; do not edit.\n"
     yield "## Data and licences\n"
     yield f"- Trained on: {_DATA.get(kind.corpus, kind.corpus)}"
+    if kind.turn_labels:
+        yield f"- {_LABELS}"
+    if getattr(kind.config_class(**recipe["model"]), "concepts", 0):
+        yield f"- Knowledge, read in training and in use: ConceptNet 4, which comes with Attune ({SOURCES['conceptnet4'].licence})"
+        yield from (f"- Knowledge, read in training and in use: {_part(name)}" for name in _KNOWLEDGE)
     yield from (f"- Base: {line}" for line in _bases(run))
     yield "- The code is Apache-2.0.\n"
     yield "## Training\n"
-    if (run / BEFORE / "config.yaml").is_file():
-        yield f"First {_command(_recipe(run / BEFORE))}, from whose weights it went on:\n"
+    *earlier, _ = trainings(run)
+    if earlier:
+        yield f"First {', then '.join(_command(_recipe(folder)) for folder in earlier)}, each from the weights of the one before. Last\n"
     yield f"{_command(recipe)}, with this recipe:\n"
     shown = {key: recipe[key] for key in ("model", "text", "training", "decoding") if recipe.get(key)}
     yield f"```yaml\n{yaml.safe_dump(shown, sort_keys=False, allow_unicode=True).rstrip()}\n```\n"
-    yield from _training(run / BEFORE, "The training before it")
+    for folder in earlier:
+        yield from _training(folder, f"`{_recipe(folder)['variant']}`")
     yield from _training(run, "It")
     for name in _SUBRUNS:
         yield from _training(run / name, f"The {name} in it")
@@ -116,11 +129,12 @@ def _bases(run: Path) -> Iterator[str]:
             base = config.get(name, name)
             if base not in seen:
                 seen.add(base)
-                if base in PARTS:
-                    part = PARTS[base]
-                    yield f"`{base}`, {part.why} ({part.requirement}, {part.licence})"
-                else:
-                    yield f"`{base}`"
+                yield _part(base) if base in PARTS else f"`{base}`"
+
+
+def _part(name: str) -> str:
+    part = PARTS[name]
+    return f"`{name}`, {part.why} ({part.requirement}, {part.licence})"
 
 
 def _training(run: Path, what: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from attune.evaluate.papers import PaperRow, corpora, papers, rows
 from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
 from attune.evaluate.sweeps import Point, sweep_table, sweeps
 from attune.evaluate.tables import Footnotes, Table, cell, comparison
-from attune.evaluate.trainings import how_trained
+from attune.evaluate.trainings import earlier_commands, how_trained
 from attune.files import atomic_write
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -81,9 +81,18 @@ def read_results(folder: str | Path) -> list[tuple[str, Scores]]:
     return [(name, scores) for name, scores in found if scores.signature.split == "test"]
 
 
-def trainings(folder: str | Path) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a run was trained, and the commands of the trainings before its own."""
+
+    how: str = ""
+    earlier: Sequence[str] = ()
+
+
+def trainings(folder: str | Path) -> dict[str, Trained]:
     """How each run was trained, by the name of its results folder."""
-    return {path.parent.name: how_trained(path.parent) for path in sorted(Path(folder).glob(f"*/{SCORES}"))}
+    folders = [path.parent for path in sorted(Path(folder).glob(f"*/{SCORES}"))]
+    return {one.name: Trained(how_trained(one), earlier_commands(one, one.name)) for one in folders}
 
 
 def write_results(
@@ -105,7 +114,7 @@ def render(
     found: Sequence[tuple[str, Scores]],
     by_concepts: Sequence[Sequence[Point]] = (),
     trials: Sequence[Sequence[Trial]] = (),
-    trained: Mapping[str, str] | None = None,
+    trained: Mapping[str, Trained] | None = None,
 ) -> str:
     """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `trials` short trainings;
     `trained` says how each run was.
@@ -131,7 +140,7 @@ def render(
         parts.append("## What each part is worth (validation, short trainings)\n")
         parts += [f"### {group[0].system}\n\n{trial_table(group).markdown()}" for group in trials]
     parts.append("## Each run\n")
-    parts += [_run(name, one, (trained or {}).get(name, "")) for name, one in found] or [
+    parts += [_run(name, one, (trained or {}).get(name, Trained())) for name, one in found] or [
         "No run has been scored yet.\n"
     ]
     parts.append("## What the metrics are\n")
@@ -224,7 +233,7 @@ def _own_cell(one: Scores, name: str, mark: dict[str, str]) -> str:
     return text if text == "–" else f"**{text}**{mark.get(str(one.signature), '')}"
 
 
-def _run(name: str, one: Scores, trained: str) -> str:
+def _run(name: str, one: Scores, trained: Trained) -> str:
     """A run's numbers with intervals, its signature, how it was trained, and the commands that make it."""
     lines = []
     for metric in in_order(one.metrics):
@@ -239,8 +248,10 @@ def _run(name: str, one: Scores, trained: str) -> str:
     protocol = f" --protocol {one.protocol}" if one.protocol != "listener-turns" else ""
     return (
         f"### {name}\n\n`{one.signature}`\n\n{table.markdown()}"
-        + (f"{trained}\n\n" if trained else "")
-        + f"```sh\nattune train results/{name}/config.yaml --data DIR --out runs/{name}\n"
+        + (f"{trained.how}\n\n" if trained.how else "")
+        + "```sh\n"
+        + "".join(f"{command}\n" for command in trained.earlier)
+        + f"attune train results/{name}/config.yaml --data DIR --out runs/{name}\n"
         f"attune evaluate runs/{name} --data DIR --split {one.signature.split}{protocol}{variant}\n"
         f"attune score results/{name}/outputs.jsonl.gz --data DIR    # the numbers above again\n```\n"
     )

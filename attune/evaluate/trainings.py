@@ -21,14 +21,30 @@ def how_trained(folder: Path) -> str:
     """Sentences on a results folder: steps, the curve on validation, and what ended it. Nothing, if no summary is there."""
     if not (folder / SUMMARY).is_file():
         return ""
-    text = f"Training: {_told(folder)}"
-    if (folder / BEFORE / SUMMARY).is_file():
-        text = f"Training: {_told(folder / BEFORE)} Gone on with from there, with other settings: {_told(folder)}"
+    text = "Training: " + " Gone on with from there, with other settings: ".join(map(_told, trainings(folder)))
     if (folder / WENT_ON / SUMMARY).is_file():
         if _summary(folder / WENT_ON)["best_step"]:
             raise DataError(f"{folder / WENT_ON}: it found better weights, so they are not the ones that were scored")
         text += f" Taken up again from these weights: {_told(folder / WENT_ON)}"
     return text
+
+
+def trainings(folder: Path) -> list[Path]:
+    """The folders that tell of the trainings that led to a run's weights, the first one first; the last is the run's own."""
+    earlier = folder / BEFORE
+    return [*trainings(earlier), folder] if (earlier / SUMMARY).is_file() else [folder]
+
+
+def earlier_commands(folder: Path, name: str) -> list[str]:
+    """The commands of the trainings before a results folder's own, the first one first, each to where the next one looks for it."""
+    found: list[str] = []
+    for this in reversed(trainings(folder)[1:]):
+        start, before = settings(this).get("training.start"), settings(this / BEFORE)
+        variant = before.get("variant")
+        out = f"runs/{before.get('system')}-{variant}" if start in (None, variant) else start
+        place = Path("results", name, (this / BEFORE).relative_to(folder)).as_posix()
+        found.insert(0, f"attune train {place}/config.yaml --data DIR --out {out}")
+    return found
 
 
 def _told(folder: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ from attune.dialogue.text import normal_form
 from attune.dialogue.types import Context, Example
 from attune.generate.controls import ContextControls
 from attune.generate.engines.base import Engine
-from attune.generate.saying import Ask, Candidate, finished
+from attune.generate.saying import Ask, Candidate, finished, whole
 from attune.generate.settings import Decoding
 from attune.generate.systems import Progress, Said, TokenNll, told
 from attune.models.prompt import Control, Prompts
 
+GRACE = 20  # tokens that a stream may say beyond its longest, to come to the end of a sentence
 BYTES = 4  # of English text that a token stands for
 PART = 256  # contexts that an engine is given together
 PERCEIVER = "perceiver"  # the folder of a run, and of an export, that holds the perceiver's
@@ -76,8 +79,18 @@ class AttuneSystem:
         return found
 
     def stream(self, ask: Ask) -> Iterator[str]:
-        """Pieces of one reply as they are said. Closing the iterator stops the decoding."""
-        yield from self.engine.stream(self._asked(ask), ask.decoding or self.decoding, ask.seed)
+        """Pieces of one reply as they are said. Closing the iterator stops the decoding.
+
+        Who has said as much as the decoding allows may finish the sentence.
+        """
+        decoding, said = ask.decoding or self.decoding, ""
+        longer = replace(decoding, max_steps=decoding.max_steps + GRACE)
+        with closing(self.engine.stream(self._asked(ask), longer, ask.seed)) as pieces:
+            for count, piece in enumerate(pieces, 1):
+                yield piece
+                said += piece
+                if count >= decoding.max_steps and whole(said):
+                    return
 
     def reply(
         self,
@@ -110,8 +123,12 @@ class AttuneSystem:
         return found
 
     def _asked(self, ask: Ask) -> list[int]:
-        """The prompt of an ask. Its control is remembered: when the conversation goes on, the same is read again."""
-        self.controls.learn({ask.context: ask.control})
+        """The prompt of an ask. Its control is remembered: when the conversation goes on, the same is read again.
+
+        Not so one with a label that was asked for: others may begin with the same words, and did not ask for it.
+        """
+        if not ask.control.asked:
+            self.controls.learn({ask.context: ask.control})
         return self._prompt(ask.context, ask.control)
 
     def _prompt(self, context: Context, control: Control) -> list[int]:

@@ -12,8 +12,8 @@ import numpy as np
 from attune.dialogue.types import Context, Example
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.generate.engines.base import Engine
-from attune.knowledge.annotate import context_text
-from attune.knowledge.ckece import Ckece, EmotionalConcept
+from attune.knowledge.ckece import EmotionalConcept
+from attune.knowledge.recall import ConceptRecall
 from attune.models.prompt import NOTHING_KNOWN, Control, Prompts
 
 REMEMBERED = 1 << 14  # contexts: a conversation that goes on asks for its earlier ones each time
@@ -124,16 +124,13 @@ def _remember(kept: OrderedDict[Context, Any], more: dict[Context, Any]) -> None
 
 
 class Concepts:
-    """CKECE's concepts of contexts as words; opened when first needed."""
+    """What is recalled about contexts, as words."""
 
-    def __init__(self, ckece: Ckece | None = None) -> None:
-        self._ckece, self._lock = ckece, threading.Lock()
+    def __init__(self, recall: ConceptRecall) -> None:
+        self._recall = recall
 
     def __call__(self, contexts: Sequence[Context]) -> list[tuple[str, ...]]:
-        with self._lock:
-            self._ckece = self._ckece or Ckece()
-            found = self._ckece.extract([context_text(context) for context in contexts])
-        return [as_words(extraction.concepts) for extraction in found]
+        return [as_words(concepts) for concepts in self._recall(contexts)]
 
 
 def as_words(concepts: Sequence[EmotionalConcept]) -> tuple[str, ...]:

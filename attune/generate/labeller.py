@@ -1,27 +1,26 @@
-"""The stand-alone emotion and intent classifier: texts to one of 41 labels, with calibrated probabilities.
+"""The stand-alone emotion and intent classifier: texts to one of 41 labels, with calibrated probabilities. No torch here.
 
->>> labeller = Labeller.open("runs/classifier-41-default")  # doctest: +SKIP
->>> labeller.label(["My old dog died on Monday."])[0]  # doctest: +SKIP
-Label(label='sad', probability=0.52, probabilities={'sad': 0.52, 'devastated': 0.31, ...})
+>>> labeller = Labeller.open()  # the one that comes with Attune
+>>> labeller.label(["My old dog died on Monday."])[0].label
+'sad'
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from attune.dialogue.types import Context
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.errors import SettingsError
-from attune.generate.neural import by_length
-from attune.generate.systems import Progress, needed, open_system
-from attune.models import SYSTEMS
+from attune.generate.systems import Progress, open_system
 
-DEFAULT_RUN = "runs/classifier-41-default"  # where `attune train classifier-41` leaves it
+PACKAGED = Path(__file__).parents[1] / "data" / "labeller"  # what `attune export` made of results/classifier-41
 
 
 class Label(NamedTuple):
@@ -32,27 +31,27 @@ class Label(NamedTuple):
     probabilities: dict[str, float]
 
 
-class Labeller:
-    """Labels utterances, and perceives the emotion in what a speaker said. Texts of like length are read together."""
+class Labeller(ABC):
+    """Labels utterances, and perceives the emotion in what a speaker said."""
 
     capabilities = frozenset({"label", "perceive"})
-    batch = 128
+    corpus = "empathetic_intents/train_data"
+    protocol = "labelled-turns"
 
-    def __init__(self, model: Any, codec: Any, name: str, path: Path | None = None) -> None:
-        self.model, self.codec, self.name, self.path = model.eval(), codec, name, path
-        self.corpus, self.protocol = model.corpus, model.protocol
+    def __init__(self, name: str, path: Path | None = None) -> None:
+        self.name, self.path = name, path
 
-    @classmethod
-    def open(cls, path: str | Path = DEFAULT_RUN) -> Self:
-        """Open the run of a classifier."""
+    @staticmethod
+    def open(path: str | Path = PACKAGED) -> Labeller:
+        """Open a classifier: the one that comes with Attune, a run, or what was exported of a run."""
         found: Any = open_system(path)
-        if not isinstance(found, cls):
+        if not isinstance(found, Labeller):
             raise SettingsError(f"the run at {path} is of '{found.name}', which does not label utterances")
         return found
 
     def label(self, texts: Sequence[str], *, progress: Progress | None = None) -> list[Label]:
         """The label of each text, in their order."""
-        found = self._read(self.codec.encode_texts(texts), progress).softmax(-1).numpy()
+        found = _shares(self.logits(texts, progress))
         labels = []
         for row, order in zip(found, (-found).argsort(-1, kind="stable"), strict=True):
             shares = {LABELS[i]: float(row[i]) for i in order}
@@ -61,22 +60,20 @@ class Labeller:
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         """[n, 32]: the emotion in all that the speaker said, the nine other labels left out."""
-        found = self._read(self.codec.encode_contexts(contexts), progress)[:, : len(EMOTIONS)]
-        return np.asarray(found.softmax(-1).numpy())
+        texts = [" ".join(turn.text for turn in context if turn.role == "speaker") for context in contexts]
+        return _shares(self.logits(texts, progress)[:, : len(EMOTIONS)])
 
-    def _read(self, items: Sequence[Any], progress: Progress | None) -> torch.Tensor:
-        """Log-probabilities [n, 41]."""
-        found = torch.zeros(len(items), len(LABELS))
-        for places in by_length(items, self.batch):
-            with torch.inference_mode():
-                found[places] = self.model.log_probabilities(self.codec.collate([items[i] for i in places]))
-            if progress:
-                progress(len(places))
-        return found
+    @abstractmethod
+    def logits(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """[n, 41]: calibrated, each row up to a number that is the same for all labels. Texts of like length are read together."""
 
 
-def open_labeller(path: Path, name: str) -> Labeller:
-    """Open the run of a classifier."""
-    needed(path, "encoder/tokenizer.json", "model.safetensors")
-    model, codec = SYSTEMS[name].open(path)
-    return Labeller(model, codec, name, path)
+@lru_cache(maxsize=1)
+def load_labeller() -> Labeller:
+    """The one that comes with Attune, opened once per process."""
+    return Labeller.open()
+
+
+def _shares(logits: np.ndarray) -> np.ndarray:
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))

@@ -10,7 +10,8 @@ from attune.generate.controls import Concepts, ContextControls, Ear, Perceives
 from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import NeuralSystem
 from attune.generate.settings import Decoding
-from attune.generate.systems import needed, open_system, run_decoding
+from attune.generate.systems import intact, needed, open_system, run_decoding
+from attune.knowledge.recall import ConceptRecall
 from attune.models import SYSTEMS
 from attune.models.pretrained.bases import open_tokenizer
 from attune.models.pretrained.lora import merge_lora
@@ -45,7 +46,7 @@ class TorchAttune(AttuneSystem):
         engine = TorchEngine(model.decoder, codec.tokenizer.backend_tokenizer, eos=codec.eos, forbidden=codec.forbidden)
         controls = ContextControls(
             perceiver,
-            Concepts() if config.concepts else None,
+            Concepts(ConceptRecall()) if config.concepts else None,
             Ear(engine, codec.prompts, codec.shown),
             config.decoder_share if config.emotion_weight else 0.0,
         )
@@ -58,7 +59,9 @@ def open_attune(path: Path, name: str) -> TorchAttune:
     kind = SYSTEMS[name]
     needed(path, "model.safetensors")
     shared = path if (path / PERCEIVER).is_dir() else path.parent
-    needed(shared, "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
+    needed(shared, "config.json", "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
+    weights = [str((place / "model.safetensors").relative_to(shared)) for place in (path, shared / PERCEIVER)]
+    intact(shared, *weights, "decoder/tokenizer.json")
     model = kind.from_pretrained(path)
     merge_lora(model.decoder)
     codec = kind.codec_class(model.config, {"decoder": open_tokenizer(shared / "decoder")})

@@ -124,18 +124,19 @@ class CommonPhrases:
 class Reranker:
     """Orders the candidates of asks, best first.
 
-    `encoder` is by default the packaged sentence encoder if its part is already here; nothing is fetched for it.
+    `encoder` is by default the packaged sentence encoder if its part is already here; nothing is fetched for it. So is a
+    `labeller` that is "auto" the packaged one, which is opened when it is first asked.
     """
 
     def __init__(
         self,
         weights: Weights = Weights(),
         *,
-        labeller: Labelling | None = None,
+        labeller: Labelling | Literal["auto"] | None = None,
         common: CommonPhrases | None = None,
         encoder: Encoding | Literal["auto"] | None = "auto",
     ) -> None:
-        self.weights, self.labeller, self.common, self._encoder = weights, labeller, common, encoder
+        self.weights, self._labeller, self.common, self._encoder = weights, labeller, common, encoder
 
     def rank(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[Ranked]]:
         """The candidates of each ask in order; the same text twice counts once, by its better likelihood."""
@@ -192,23 +193,38 @@ class Reranker:
     def _label(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[float]]:
         wanted = [(ask.control.label, found) for ask, found in batch]
         texts = [candidate.text for label, found in wanted if label for candidate in found]
-        if self.labeller is None or not texts:
+        labeller = self.labeller if texts else None
+        if labeller is None:
             return [[] for _ in batch]
-        given = iter(self.labeller.label(texts))
+        given = iter(labeller.label(texts))
         return [[next(given).probabilities.get(label, 0.0) for _ in found] if label else [] for label, found in wanted]
 
     @property
     def encoder(self) -> Encoding | None:
         if self._encoder == "auto":
             from attune.knowledge.sentences import load_encoder
-            from attune.parts import locate
 
-            try:
-                locate("minilm", fetch=False)
-                self._encoder = load_encoder()
-            except MissingError:
-                self._encoder = None
+            self._encoder = load_encoder() if _encoder_is_here() else None
         return self._encoder
+
+    @property
+    def labeller(self) -> Labelling | None:
+        if self._labeller == "auto":
+            from attune.generate.labeller import load_labeller
+
+            self._labeller = load_labeller() if _encoder_is_here() else None
+        return self._labeller
+
+
+def _encoder_is_here() -> bool:
+    """Whether the part that sentence encoder and labeller stand on is here already."""
+    from attune.parts import locate
+
+    try:
+        locate("minilm", fetch=False)
+    except MissingError:
+        return False
+    return True
 
 
 def phrases(text: str) -> list[str]:

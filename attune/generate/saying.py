@@ -12,7 +12,9 @@ from attune.errors import SettingsError
 from attune.generate.settings import Decoding
 from attune.models.prompt import NOTHING_KNOWN, Control
 
-__all__ = ["EVEN", "Ask", "Candidate", "Control", "Speaker", "Tone", "finished"]
+__all__ = ["EVEN", "Ask", "Candidate", "Control", "Speaker", "Tone", "finished", "long_enough", "shortened", "whole"]
+
+_END = r"[.!?…][\"'”’)]*"  # of a sentence
 
 
 class Tone(NamedTuple):
@@ -24,6 +26,11 @@ class Tone(NamedTuple):
     """From 0, matter-of-fact, to 1, very warm."""
     brevity: float = 0.5
     """From 0, at length, to 1, as short as can be."""
+
+    @property
+    def sentences(self) -> int | None:
+        """How many a reply has at most; None: as they come."""
+        return 1 if self.brevity > 0.75 else 2 if self.brevity > 0.5 else None
 
     def checked(self) -> Tone:
         for what in ("warmth", "brevity"):
@@ -63,8 +70,41 @@ def finished(text: str, ended: bool) -> str:
     >>> finished("That is great", ended=True), finished("I do not know what", ended=False)
     ('That is great', 'I do not know what')
     """
-    whole = None if ended else re.match(r".*[.!?…][\"'”’)]*(?=\s|$)", text, re.DOTALL)
-    return whole[0] if whole else text
+    sentences = None if ended else re.match(rf".*{_END}(?=\s|$)", text, re.DOTALL)
+    return sentences[0] if sentences else text
+
+
+def whole(text: str) -> bool:
+    """Whether a text ends where a sentence does.
+
+    >>> whole("I am so sorry."), whole("I am so"), whole("“Really?” ")
+    (True, False, True)
+    """
+    return re.search(rf"{_END}\s*$", text) is not None
+
+
+def shortened(text: str, sentences: int | None) -> str:
+    """The first so many sentences; exclamations of one or two words do not count.
+
+    >>> shortened("Oh no! I am so sorry. How is she now? I hope she is well.", 1)
+    'Oh no! I am so sorry.'
+    """
+    start = count = 0
+    for end in re.finditer(rf"{_END}(?=\s|$)", text) if sentences else ():
+        count += len(text[start : end.end()].split()) > 2
+        if count == sentences:
+            return text[: end.end()]
+        start = end.end()
+    return text
+
+
+def long_enough(text: str, sentences: int | None) -> bool:
+    """Whether a text has so many sentences already.
+
+    >>> long_enough("Oh no! I am so", 1), long_enough("Oh no! I am so sorry.", 1), long_enough("I am so sorry.", None)
+    (False, True, False)
+    """
+    return sentences is not None and whole(text) and len(shortened(f"{text} And so on.", sentences)) <= len(text)
 
 
 class Speaker(Protocol):

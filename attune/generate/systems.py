@@ -13,6 +13,7 @@ import yaml
 
 from attune.dialogue.types import Context, Example
 from attune.errors import DataError, MissingError
+from attune.files import sha256
 from attune.generate.settings import Decoding
 from attune.models import SYSTEMS
 from attune.registry import Registry
@@ -84,10 +85,11 @@ FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
     {
         "word": "attune.generate.neural:open_words",
         "pretrained": "attune.generate.pretrained:open_pretrained",
-        "classifier": "attune.generate.labeller:open_labeller",
+        "classifier": "attune.generate.torch_labeller:open_labeller",
         "perceiver": "attune.generate.pretrained:open_pretrained",
         "attune": "attune.generate.pretrained:open_attune",
         "light": "attune.generate.light:open_light",  # an export says so itself: no torch is asked
+        "light-classifier": "attune.generate.light_labeller:open_light_labeller",
     },
 )
 
@@ -97,6 +99,14 @@ def needed(path: Path, *files: str) -> None:
     for file in files:
         if not (path / file).is_file():
             raise MissingError(f"the run at {path} lacks {file}; it may have been stopped before its first save")
+
+
+def intact(path: Path, *files: str) -> None:
+    """Compare files of an export with the sums in its configuration, as far as it has them; a run has none."""
+    sums = json.loads((path / "config.json").read_text(encoding="utf-8")).get("files") or {}
+    for file in files:
+        if file in sums and sha256(path / file) != sums[file]:
+            raise DataError(f"{path / file}: its checksum is not the one in config.json; fetch or export it again")
 
 
 def told(found: np.ndarray, progress: Progress | None) -> np.ndarray:

@@ -5,7 +5,7 @@ word, tuples with a wanted relation and a confidence above 0.1 are ranked by the
 word, and of those the ten highest of the dialogue. Directed edges: word → word before it, word → its concepts, CLS ↔ every vertex.
 
 Where the paper is silent: the relations left out are those of KEMP's code; assertions are read in both directions; a word that
-the source lacks is looked up by its base form; a concept is one word (a vertex has to have an embedding), no stop word and not the
+the source lacks is looked up by its base form, and so is η of a word that the lexicon lacks; a concept is one word (a vertex has to have an embedding), no stop word and not the
 word itself; a concept of several words is one vertex with an edge from each of them.
 """
 
@@ -25,7 +25,7 @@ from attune.emotion.lexicons import load_vad
 from attune.knowledge.build import open_index
 from attune.knowledge.ckece import EXCLUDED_RELATIONS as OF_SEED_000
 from attune.knowledge.ckece import wanted_relations
-from attune.knowledge.index import ConceptIndex, Direction
+from attune.knowledge.index import ConceptIndex, Direction, base_forms
 from attune.knowledge.stopwords import STOP_WORDS
 
 EXCLUDED_RELATIONS = OF_SEED_000 | {"CreatedBy", "Synonym", "MadeOf"}
@@ -122,7 +122,7 @@ class ContextGraph:
 
 
 class GraphBuilder:
-    """Makes graphs of contexts. The concepts of a word are worked out once and remembered.
+    """Makes graphs of contexts; with a `vocabulary`, their concepts are words of it. What a word brings is worked out once and remembered.
 
     >>> from attune.dialogue.types import Turn
     >>> graph = GraphBuilder()((Turn("speaker", "I fear it must be cancer."),))
@@ -136,10 +136,11 @@ class GraphBuilder:
         lexicon: IterableLexicon | None = None,
         *,
         settings: GraphSettings = GraphSettings(),
+        vocabulary: Container[str] | None = None,
     ) -> None:
         self.index = open_index() if index is None else index
         self.lexicon: IterableLexicon = load_vad() if lexicon is None else lexicon
-        self.settings = settings
+        self.settings, self.vocabulary = settings, vocabulary
         self._wanted = wanted_relations(self.index, EXCLUDED_RELATIONS)
         self._is_phrase = self.index.is_phrase
         self._eta = np.zeros(len(self.index), dtype=np.float32)  # of every concept; 0 where the lexicon lacks it
@@ -147,27 +148,30 @@ class GraphBuilder:
             if (number := self.index.find(word)) is not None:
                 self._eta[number] = self.lexicon.intensity(word, 0.0)
         self.concepts_of = lru_cache(maxsize=_REMEMBERED)(self._concepts_of)
+        self.intensity_of = lru_cache(maxsize=_REMEMBERED)(self._intensity_of)
 
     def __call__(self, context: Context) -> ContextGraph:
         """The graph of a context, from its turns in normal form."""
         return self.of_words([normalise(turn.text) for turn in context])
 
-    def of_words(self, turns: Sequence[Sequence[str]], vocabulary: Container[str] | None = None) -> ContextGraph:
-        """The graph of turns that are lists of words already; with a `vocabulary`, its concepts are words of it."""
+    def of_words(self, turns: Sequence[Sequence[str]]) -> ContextGraph:
+        """The graph of turns that are lists of words already."""
         words = tuple(word for turn in turns for word in turn)
         numbers = tuple(number for number, turn in enumerate(turns) for _ in turn)
         found: dict[str, GraphConcept] = {}
         for place, word in enumerate(words):
             for concept in self.concepts_of(word):
-                if vocabulary is not None and concept.concept not in vocabulary:
-                    continue
                 known = found.setdefault(concept.concept, concept)
                 found[concept.concept] = known._replace(words=(*known.words, place))
         best = sorted(found.values(), key=lambda concept: -concept.intensity)[: self.settings.per_dialogue]
         concepts = tuple(sorted(best, key=lambda concept: concept.words[0]))
-        return ContextGraph(
-            words, numbers, tuple(round(self.lexicon.intensity(word, 0.0), 6) for word in words), concepts
-        )
+        return ContextGraph(words, numbers, tuple(map(self.intensity_of, words)), concepts)
+
+    def _intensity_of(self, word: str) -> float:
+        """η of a word of the context, or of its base form when the lexicon has only that (Warriner lists few others)."""
+        forms = (word,) if word in STOP_WORDS else (word, *base_forms(word))  # "being" is not of "bee"
+        known = (eta for form in forms if (eta := self.lexicon.intensity(form, -1.0)) >= 0)
+        return round(next(known, 0.0), 6)
 
     def _concepts_of(self, word: str) -> tuple[GraphConcept, ...]:
         """The first K′ concepts of one word, by falling intensity; not yet tied to a place."""
@@ -185,6 +189,8 @@ class GraphBuilder:
             if len(chosen) == self.settings.per_word:
                 break
             text = self.index.concept(int(numbers[i]))
+            if self.vocabulary is not None and text not in self.vocabulary:
+                continue
             if text not in STOP_WORDS and text != word and text not in chosen:
                 relation, eta = self.index.relations[edges.relations[i]], round(float(self._eta[numbers[i]]), 6)
                 chosen[text] = GraphConcept(text, relation, eta, float(scaled[i]), ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Container
 
 import torch
 from torch import Tensor
@@ -31,16 +31,11 @@ class GraphKeys(PreTrainedConfig):
     index: str | None = None
     """Folder of a concept index; null is ConceptNet 4, which comes with Attune."""
 
-    def graph_builder(self, concepts: bool = True) -> GraphBuilder:
-        """What makes the graphs; without `concepts`, graphs of words alone."""
+    def graph_builder(self, vocabulary: Container[str] | None = None, concepts: bool = True) -> GraphBuilder:
+        """What makes the graphs; with a `vocabulary`, of its words; without `concepts`, of the context's words alone."""
         most = self.concepts_per_dialogue if concepts else 0
-        return _builder(self.index, self.lexicon, GraphSettings(self.concepts_per_word, most, self.confidence))
-
-
-@lru_cache(maxsize=4)
-def _builder(index: str | None, lexicon: str, settings: GraphSettings) -> GraphBuilder:
-    """Builders remember the concepts of words, so one serves every system with these settings."""
-    return GraphBuilder(open_index(index), load_vad(lexicon), settings=settings)
+        settings = GraphSettings(self.concepts_per_word, most, self.confidence)
+        return GraphBuilder(open_index(self.index), load_vad(self.lexicon), settings=settings, vocabulary=vocabulary)
 
 
 def emotional_signal(states: Tensor, intensity: Tensor, real: Tensor) -> Tensor:

@@ -37,8 +37,8 @@ class EmpdgConfig(TrunkConfig):
     """false is the paper's w/o G: no emotion words, and no critic of them."""
     adversarial: bool = True
     """false is the paper's w/o D: maximum likelihood alone."""
-    adversarial_weight: float = 0.1
-    """Weight of the critics' signal, mean per example at a slope of 1, beside the generator's other losses."""
+    adversarial_weight: float = 0.005
+    """Weight of the critics' signal beside the generator's other losses: the gradient by a reply's words has this norm, mean per example."""
     penalty: float = 0.1
     """Weight of the gradient penalty in the critics' loss (β)."""
     generator_steps: int = 5
@@ -49,7 +49,7 @@ class EmpdgConfig(TrunkConfig):
     """At most this many updates of the generator against the critics."""
     critic_lr: float = 1e-4
     adversarial_lr: float = 1e-4
-    """Learning rate of the generator against the critics."""
+    """Peak learning rate of the generator against the critics."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
@@ -100,6 +100,21 @@ class View(NamedTuple):
     real: tuple[Tensor, Tensor]
     feedback: tuple[Tensor, Tensor]
     context: Tensor
+
+
+def drawn(logits: Tensor, words: Tensor) -> Tensor:
+    """Logits [n, V] with Gumbel noise as it may have been when `words` [n] were drawn: each is the best of its row.
+
+    >>> drawn(torch.zeros(3, 5), torch.tensor([4, 0, 2])).argmax(-1).tolist()
+    [4, 0, 2]
+    """
+    known = logits.detach()
+    waits = (
+        torch.empty_like(known).exponential_().clamp_min(1e-30).log()
+    )  # of the words; the one that was said came first
+    first = waits.gather(1, words[:, None])
+    noisy = -torch.logaddexp(waits - known.log_softmax(-1), first).scatter(1, words[:, None], first)
+    return logits + (noisy - known)
 
 
 @register_system("empdg")
@@ -170,31 +185,34 @@ class Empdg(Trunk):
         return torch.stack(losses).sum()
 
     def critic_signal(self, critics: Critics, batch: Batch, said: Tensor) -> Tensor:
-        """−D(d^N) of both critics, each divided by its slope, summed over the rows and weighted.
+        """−D(d^N) of both critics, each divided by how steep it is in the generated words, summed over the rows and weighted.
 
         Its gradient goes to the model and not to the critics.
         """
         critics.requires_grad_(False)
-        scores = [
-            view.critic(view.critic.read(*view.generated), view.critic.last(*view.feedback), view.context).sum()
-            / view.critic.slope.clamp_min(1)
-            for view in self._views(critics, batch, said)
-        ]
+        scores = []
+        for view in self._views(critics, batch, said):
+            critic, words = view.critic, view.generated[0]
+            score = critic(critic.read(*view.generated), critic.last(*view.feedback), view.context).sum()
+            (slopes,) = torch.autograd.grad(score, words, retain_graph=True)
+            scores.append(score / slopes.flatten(1).norm(dim=1).mean().clamp_min(1e-8))
         critics.requires_grad_(True)
         return -self.config.adversarial_weight * torch.stack(scores).sum()
 
     def _views(self, critics: Critics, batch: Batch, said: Tensor) -> list[View]:
-        """Words are one-hot for the semantic critic, with the softmax's gradient (straight-through); the emotional one
-        sees soft vectors, weighted by the probability that an emotion word is said."""
+        """Words are one-hot for the semantic critic, with the gradient of a softmax with the noise that they were drawn with
+        (straight-through Gumbel); the emotional one sees soft vectors, weighted by the probability that an emotion word is said."""
         read = self.encode(batch)
-        table = self.vectors.weight.detach().clone()
+        table = self.vectors.weight.detach() * self.vectors.embedding_dim**0.5  # of about unit variance
         table[UNK] = 0.0  # only real replies have unknown words: they tell nothing
         told = said != PAD
         begun = torch.cat([torch.full_like(said[:, :1], BOS), said[:, :-1]], 1)
         hidden = self.decode(begun, self.start(read))[told]
-        probs = F.linear(*self.output_layer(hidden)).softmax(-1)  # [words, V]
-        soft = probs @ table
-        generated = table[said].masked_scatter(told[..., None], table[said[told]] + soft - soft.detach())
+        logits = F.linear(*self.output_layer(hidden))  # [words, V]
+        generated, probs = table[said], logits.softmax(-1)
+        if torch.is_grad_enabled():
+            soft = drawn(logits, said[told]).softmax(-1) @ table
+            generated = generated.masked_scatter(told[..., None], table[said[told]] + soft - soft.detach())
         context = read["summary"].detach()[:, -self.config.d_model :]  # x̃0
         real, feedback = (batch[name] for name in ("target", "feedback"))
         views = [

@@ -51,11 +51,11 @@ class GraphFeatures:
 
     read: tuple[str, ...] = ("concepts",)
 
-    def __init__(self, tokenizer: Tokenizer, builder: GraphBuilder) -> None:
-        self.vocabulary, self.builder = tokenizer.get_vocab(), builder
+    def __init__(self, vocabulary: dict[str, int], builder: GraphBuilder) -> None:
+        self.vocabulary, self.builder = vocabulary, builder
 
     def compute(self, turns: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        graph = self.builder.of_words(turns, self.vocabulary)
+        graph = self.builder.of_words(turns)
         words = 1 + len(graph.words)
         return {
             "concepts": np.array([self.vocabulary[one.concept] for one in graph.concepts], dtype=np.int32),
@@ -133,7 +133,8 @@ class Kemp(Trunk):
         self.post_init()
 
     def features(self, tokenizer: Tokenizer) -> GraphFeatures:
-        return GraphFeatures(tokenizer, self.config.graph_builder(concepts=self.config.context_encoder))
+        vocabulary = tokenizer.get_vocab()
+        return GraphFeatures(vocabulary, self.config.graph_builder(vocabulary, self.config.context_encoder))
 
     def encode(self, batch: Batch) -> dict[str, Tensor]:
         x = self.embed(batch["context"]) + self.role_vectors(batch["roles"])

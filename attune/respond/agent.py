@@ -20,7 +20,7 @@ from attune.dialogue.types import Turn
 from attune.emotion.taxonomy import LABELS
 from attune.errors import AttuneError, DataError, SettingsError, did_you_mean
 from attune.generate.reranking import CommonPhrases, Labelling, Ranked, Reranker, Weights
-from attune.generate.saying import EVEN, Speaker, Tone
+from attune.generate.saying import EVEN, Speaker, Tone, long_enough, shortened
 from attune.generate.systems import System
 from attune.respond.exchange import Exchange
 from attune.respond.guard import load_guard
@@ -37,6 +37,7 @@ from attune.respond.stages import (
     SystemDecides,
     SystemPerceives,
     concept_values,
+    tilted,
     top,
 )
 from attune.respond.streaming import ReplyStream, clauses
@@ -62,22 +63,23 @@ def load(
     decide: Decide | Auto | None = "auto",
     count: int | None = None,
     weights: Weights | None = None,
-    labeller: Labelling | None = None,
+    labeller: Labelling | Auto | None = "auto",
     window: int | None = None,
 ) -> Agent:
     """The default system, the one in a run folder, or a registered one that was trained here, ready to talk.
 
     "remote" is the default system with the voice of the server at `ATTUNE_ENGINE_URL`; if that is set, so is "default".
+    The `labeller` is the system if it labels, else the one that comes with Attune, opened when it is first needed; None: off.
 
     A stage is "auto" (what the system offers), an object of the shape in :mod:`attune.respond.stages`, or None: off.
     `guard` may be False, or one of your own; `country` is where help is to be found ("DE"). `count` candidates are
-    ranked by `weights`, with a `labeller` also by the label they reach. `window`: bytes of a
-    conversation that are read; what is older than that, but for its opening, is left out.
+    ranked by `weights`, with a `labeller` also by the label they reach; by default several, fewer for each of many who ask
+    at once. `window`: bytes of a conversation that are read; what is older than that, but for its opening, is left out.
     """
     (tone or EVEN).checked()
     opened = open_named(system)
     if isinstance(guard, bool):
-        watching: Guards | None = load_guard(country) if guard else None
+        watching: Guards | None = load_guard(country, (tone or EVEN).name) if guard else None
     else:
         watching = guard
     return Agent(
@@ -112,7 +114,7 @@ class Agent:
         decide: Decide | Auto | None = "auto",
         count: int | None = None,
         weights: Weights | None = None,
-        labeller: Labelling | None = None,
+        labeller: Labelling | Auto | None = "auto",
         window: int | None = None,
     ) -> None:
         self.system = cast("Any", system)  # what it offers is asked for, not known by its type
@@ -124,7 +126,8 @@ class Agent:
         self.tone = (tone or EVEN).checked()
         self.window = window or int(getattr(system, "window", WINDOW))
         self.count = count or int(getattr(system, "count", COUNT))
-        self.rows: int | None = getattr(system, "rows", None)  # replies that it decodes at once; None: any number
+        # replies that it decodes at once, to be shared by those who ask together; None: each has its whole count
+        self.rows: int | None = None if count else getattr(system, "rows", None)
         if perceive == "auto":
             perceive = SystemPerceives(system) if "perceive" in offers else None
         if recall == "auto":
@@ -132,7 +135,7 @@ class Agent:
         if decide == "auto":
             by_rule = DecidesByRule() if self.speaker else None
             decide = SystemDecides(system) if "decide" in offers else by_rule
-        if labeller is None and "label" in offers:
+        if labeller == "auto" and "label" in offers:
             labeller = self.system
         self.perceive, self.recall, self.decide, self.guarding = (
             perceive,
@@ -183,7 +186,8 @@ class Agent:
     ) -> list[Reply]:
         """Answer several conversations in one batch, in their order.
 
-        A system that decodes so many replies at once considers fewer candidates for each of many, unless it has a seed.
+        A system that decodes so many replies at once considers fewer candidates for each of many, unless it has a seed or
+        the agent was given a `count`.
         """
         count, fresh = len(conversations), secrets.randbelow(_SEEDS)
         for given, what in ((intents, "intents"), (seeds, "seeds")):
@@ -282,13 +286,13 @@ class Agent:
             with clock("decide"), self._alone:
                 decisions = decide(contexts, [exchange.felt for exchange in to_say])
             for exchange, decision in zip(to_say, decisions, strict=True):
-                exchange.decision = decision
+                exchange.decision = tilted(decision, self.tone.warmth)
         for exchange in exchanges:
             if exchange.answer is not None:
                 exchange.decision = Decision(why="the guard answered, so no intent was chosen")
             elif exchange.asked is not None:
                 exchange.decision = Decision(
-                    exchange.asked, exchange.decision.shares, f"{exchange.asked} was asked for"
+                    exchange.asked, exchange.decision.shares, f"{exchange.asked} was asked for", asked=True
                 )
             elif decide is None:
                 exchange.decision = Decision(why=f"'{self.name}' answers without choosing an intent first")
@@ -327,14 +331,19 @@ class Agent:
         if self.speaker is not None:
             asks = [exchange.ask(self._count(exchange, len(exchanges)), self.tone) for exchange in exchanges]
             with self._alone:
-                return self.reranker.rank(list(zip(asks, self.speaker.candidates(asks), strict=True)))
+                found = self.speaker.candidates(asks)
+            short = [[one._replace(text=self._short(one.text)) for one in some] for some in found]
+            return self.reranker.rank(list(zip(asks, short, strict=True)))
         said: dict[int, str] = {}
         for seed in {exchange.seed for exchange in exchanges}:  # such a system takes one seed for a batch
             places = [i for i, exchange in enumerate(exchanges) if exchange.seed == seed]
             with self._alone:
                 replies = self.system.reply([exchanges[i].context for i in places], seed=seed)
-            said |= {i: reply.text.strip() for i, reply in zip(places, replies, strict=True)}
+            said |= {i: self._short(reply.text.strip()) for i, reply in zip(places, replies, strict=True)}
         return [[Ranked(said[i], None, {})] if said[i] else [] for i in range(len(exchanges))]
+
+    def _short(self, text: str) -> str:
+        return shortened(text, self.tone.sentences)
 
     def _stream(self, exchange: Exchange, closed: Callable[[], bool]) -> Generator[str, None, Reply]:
         clock = Clock()
@@ -374,9 +383,14 @@ class Agent:
         One whose first clause is refused is dropped before anybody saw it, and another begun.
         """
         ask, said, guarded, refused = exchange.ask(1, self.tone), "", report(exchange.heard), ""
+        candidates: list[dict[str, Any]] = []
         for number in range(BEGUN):
             stream, last = speaker.stream(replace(ask, seed=ask.seed + number)), number == BEGUN - 1
-            said, guarded = yield from self._utter(stream, exchange, clock, closed, last)
+            said, guarded, tried = yield from self._utter(stream, exchange, clock, closed, last)
+            if tried:
+                candidates.append(Ranked(tried, None, {})._asdict())
+            if guarded["action"] != "none":
+                candidates[-1]["refused"] = guarded["why"]
             if said or guarded["action"] == "none":
                 break
             refused = refused or guarded["why"]
@@ -389,13 +403,16 @@ class Agent:
             if said:
                 clock.first()
                 yield said
-        return Chosen(said, [Ranked(said, None, {})._asdict()], guarded)
+        return Chosen(said, candidates, guarded)
 
     def _utter(
         self, stream: Iterator[str], exchange: Exchange, clock: Clock, closed: Callable[[], bool], last: bool
-    ) -> Generator[str, None, tuple[str, dict[str, Any]]]:
-        """The clauses of a stream until one is refused: then how it ends safely; if it is the first, only if it is the `last` try."""
-        said, guarded = "", report(exchange.heard)
+    ) -> Generator[str, None, tuple[str, dict[str, Any], str]]:
+        """The clauses of a stream until one is refused: then how it ends safely; if it is the first, only if it is the `last` try.
+
+        Returned are what was said, what the guard did, and what the stream itself had come to.
+        """
+        said, guarded, tried = "", report(exchange.heard), ""
         pieces = _pieces(stream, clock, closed)
         try:
             for clause in clauses(pieces):
@@ -403,6 +420,7 @@ class Agent:
                     break
                 with clock("guard"):
                     clause = re.sub(" {2,}", " ", clause)
+                    tried = said + clause
                     clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
                 refused = guarded["action"] != "none"
                 if refused and not said and not last:
@@ -410,11 +428,11 @@ class Agent:
                 said += clause
                 clock.first()
                 yield clause
-                if refused:
+                if refused or long_enough(said, self.tone.sentences):
                     break
         finally:
             pieces.close()
-        return said, guarded
+        return said, guarded, tried
 
     def _reply(self, exchange: Exchange, chosen: Chosen, timings: dict[str, float]) -> Reply:
         return Reply(

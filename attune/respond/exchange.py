@@ -34,5 +34,5 @@ class Exchange:
     def ask(self, count: int, tone: Tone) -> Ask:
         """What a speaker is asked for."""
         nodes = tuple(dict.fromkeys(concept.concept for concept in self.concepts))
-        control = Control(top(self.felt), self.decision.label, self.asked is not None, nodes)
+        control = Control(top(self.felt), self.decision.label, self.decision.asked, nodes)
         return Ask(self.context, control, count, self.seed, tone=tone)

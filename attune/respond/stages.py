@@ -5,16 +5,16 @@ Any object of the same shape can take the place of one; without it (`None`) the 
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from attune.dialogue.types import Context
 from attune.emotion.taxonomy import EMOTIONS, LABELS, polarity
-from attune.errors import MissingError
 from attune.knowledge.ckece import Ckece, EmotionalConcept
 from attune.knowledge.graph import CLS, GraphBuilder
-from attune.respond.unfit import fit
+from attune.knowledge.recall import ConceptRecall
+from attune.knowledge.unfit import fit
 
 Shares = dict[str, float]
 
@@ -37,6 +37,8 @@ class Decision(NamedTuple):
     label: str | None = None
     shares: Shares = {}
     why: str = ""
+    asked: bool = False
+    """Somebody wants this label; otherwise it is a prediction, and the reply may depart from it."""
 
 
 UNDECIDED = Decision()
@@ -58,35 +60,12 @@ class SystemPerceives:
         return [ranked(EMOTIONS, row) for row in self.system.perceive(contexts)]
 
 
-class RecallsConcepts:
-    """CKECE over the turns of a context, without what a listener does not bring up. It is opened when it is first needed.
-
-    If a part that it needs is not here and cannot be fetched, nothing is recalled, and `trouble` says why.
-    """
+class RecallsConcepts(ConceptRecall):
+    """What is commonly known, and the emotional context graph. Without the parts it needs, nothing is recalled."""
 
     def __init__(self, ckece: Ckece | None = None) -> None:
-        self._ckece = ckece
+        super().__init__(ckece, lenient=True)
         self._graphs: GraphBuilder | None = None
-        self._lock = threading.Lock()
-        self.trouble = ""
-
-    def __call__(self, contexts: Sequence[Context]) -> list[list[EmotionalConcept]]:
-        ckece = self.open()
-        if ckece is None:
-            return [[] for _ in contexts]
-        found = ckece.extract([" ".join(turn.text for turn in context) for context in contexts])
-        return [[concept for concept in extraction.concepts if fit(concept.concept)] for extraction in found]
-
-    def open(self) -> Ckece | None:
-        """What is asked, ready to answer; None if it cannot be had."""
-        with self._lock:
-            if self._ckece is None and not self.trouble:
-                try:
-                    self._ckece = Ckece()
-                    self._ckece.extract(["A friend."])  # the encoder is opened by the first text
-                except MissingError as error:
-                    self._ckece, self.trouble = None, f"nothing is recalled: {error}"
-            return self._ckece
 
     def graph(self, context: Context) -> dict[str, Any]:
         """The emotional context graph as plain values."""
@@ -135,6 +114,26 @@ def _decided(shares: Shares) -> Decision:
     (best, share), (second, next_share) = list(shares.items())[:2]
     why = f"a reply that is {best} fits best here ({share:.0%}; next is {second}, {next_share:.0%})"
     return Decision(best, shares, why)
+
+
+WARM = frozenset({"consoling", "encouraging", "sympathizing", "wishing"})
+TILT = 4.0  # how much a tone counts: at either end the warm labels weigh e² times as much, or as little
+
+
+def tilted(decision: Decision, warmth: float) -> Decision:
+    """A decision by its shares, the warm labels weighed by how warm the tone is. A label that this brings is asked for.
+
+    >>> tilted(Decision("questioning", {"questioning": 0.6, "consoling": 0.2}, "it fits best"), 1.0)[::2]
+    ('consoling', 'questioning was likelier, but the tone is warm')
+    """
+    weight = math.exp(TILT * (warmth - 0.5))
+    best = max(
+        decision.shares, key=lambda name: decision.shares[name] * (weight if name in WARM else 1.0), default=None
+    )
+    if warmth == 0.5 or best in (None, decision.label):
+        return decision
+    why = f"{decision.label} was likelier, but the tone is {'warm' if warmth > 0.5 else 'matter-of-fact'}"
+    return Decision(best, decision.shares, why, asked=True)
 
 
 class DecidesByRule:

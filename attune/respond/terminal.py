@@ -28,7 +28,7 @@ _SHOWN = 5  # rows of /why
 
 
 class Chat:
-    """A conversation with commands. `open_agent` loads the system that /system names."""
+    """A conversation with commands. `open_agent` prepares and loads the system that /system names."""
 
     def __init__(
         self, agent: Agent, open_agent: Callable[[str], Agent], console: Console, *, seed: int | None = None
@@ -107,8 +107,7 @@ class Chat:
         if not about:
             self.say(f"System: {before.name} (weights: {before.licence}).")
             return
-        with self.console.status(f"Opening {about} …"):
-            agent = self._open(about)
+        agent = self._open(about)
         self.conversation.agent = agent
         if self.conversation.intent is not None and agent.speaker is None:
             self.conversation.intent = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from attune.dialogue.types import Turn
+from attune.generate.engines.chat_client import RemoteError, RemoteRefusal
 
 
 class Talker(Protocol):
@@ -59,7 +60,7 @@ class Batcher:
     """Collects what is asked while a batch is worked out, and for `max_wait` seconds after that, up to `max_batch`.
 
     Whoever talks alone is not made to wait: a batch waits for company only if the one before it had some. A future that is
-    cancelled before its turn (nobody wants it any more) is passed over.
+    cancelled (nobody wants it any more) is passed over, also where a batch that failed is taken one by one.
     """
 
     def __init__(self, agent: Talker, max_batch: int, max_wait: float, observe: Callable[[int], None]) -> None:
@@ -84,7 +85,7 @@ class Batcher:
 
     def _run(self) -> None:
         for batch in self._batches():
-            wanted = [(asked, future) for asked, future in batch if future.set_running_or_notify_cancel()]
+            wanted = [(asked, future) for asked, future in batch if not future.cancelled()]
             if wanted:
                 self.observe(len(wanted))
                 self._answer(wanted)
@@ -114,11 +115,20 @@ class Batcher:
                 seeds=[asked.seed for asked, _ in batch],
             )
         except Exception as error:  # it belongs to whoever asked; this thread serves everybody
-            if len(batch) == 1:
-                batch[0][1].set_exception(error)
+            if len(batch) == 1 or _for_all(error):
+                for _, future in batch:
+                    if future.set_running_or_notify_cancel():
+                        future.set_exception(error)
                 return
-            for one in batch:  # one that cannot be answered must not take the others with it
-                self._answer([one])
+            for asked, future in batch:  # one that cannot be answered must not take the others with it
+                if not future.cancelled():
+                    self._answer([(asked, future)])
             return
         for (_, future), reply, milliseconds in zip(batch, replies, waited, strict=True):
-            future.set_result(Given(reply, milliseconds))
+            if future.set_running_or_notify_cancel():
+                future.set_result(Given(reply, milliseconds))
+
+
+def _for_all(error: Exception) -> bool:
+    """Whether the others of a batch would fare the same: an engine that is away was tried long enough."""
+    return isinstance(error, RemoteError) and not isinstance(error, RemoteRefusal)

@@ -16,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from attune.dialogue.types import Turn
-from attune.errors import AttuneError
 from attune.respond.turns import cleaned
 from attune.serve.batcher import Asked, Given
 from attune.serve.desk import Desk
@@ -25,7 +24,7 @@ from attune.serve.schemas import Answer, ChatCompletion, ChatRequest, Choice, Kn
 from attune.serve.serving import Here, Owner, Serving, logger
 from attune.serve.store import Said
 from attune.serve.streams import Stream
-from attune.web.errors import Problem, responses
+from attune.web.errors import problem_of, responses
 
 router = APIRouter(prefix="/v1", tags=["chat"])
 _STREAMED = {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The reply."}
@@ -34,7 +33,7 @@ _STREAMED = {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses={200: _STREAMED, **responses(400, 401, 404, 413, 422, 429, 503)},
+    responses={200: _STREAMED, **responses(400, 401, 404, 413, 422, 429, 502, 503)},
 )
 async def chat(request: Request, wanted: ChatRequest, here: Here, owner: Owner) -> Any:
     """Answer the last message of a conversation."""
@@ -109,10 +108,10 @@ class _Task:
             yield _event(self.desk.dropped("late").body())
             return
         except Exception as error:
-            if not isinstance(error, AttuneError):
+            problem = problem_of(error)
+            if problem.status_code >= 500:
                 logger.exception("failed while streaming")
-            message = str(error) if isinstance(error, AttuneError) else "something broke on the server"
-            yield _event(Problem(500, message, code="internal_error").body())
+            yield _event(problem.body())
             return
         known = await self._known(piece)
         yield self._chunk({}, finish_reason="stop", attune=known.model_dump())

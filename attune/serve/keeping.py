@@ -12,13 +12,14 @@ from starlette.concurrency import run_in_threadpool
 
 from attune.respond.turns import cleaned
 from attune.serve.messages import as_turns
-from attune.serve.schemas import ConversationId, Erased, FeedbackBody, FeedbackRequest, Name
+from attune.serve.schemas import ConversationId, Erased, FeedbackBody, FeedbackId, FeedbackRequest, Name
 from attune.serve.serving import Here, Owner
 from attune.serve.store import Opinion
 from attune.web.errors import Problem, responses
 
 router = APIRouter(prefix="/v1", tags=["keeping"])
 Conversation = Annotated[ConversationId, Path(description="`attune.conversation` of a reply.")]
+Feedback = Annotated[FeedbackId, Path(description="`id` of the answer to the feedback.")]
 User = Annotated[Name, Path(description="What requests said in `user`.")]
 
 
@@ -41,6 +42,12 @@ async def give_feedback(given: FeedbackRequest, here: Here, owner: Owner) -> Fee
         given.user,
     )
     return FeedbackBody(id=await run_in_threadpool(store.add_feedback, opinion))
+
+
+@router.delete("/feedback/{feedback}", response_model=Erased, responses=responses(401, 404, 422))
+async def erase_feedback(feedback: Feedback, here: Here, owner: Owner) -> Erased:
+    """Erase what a person thought of a reply. What is not there counts as nothing, not as a mistake."""
+    return Erased(**await run_in_threadpool(here.kept().erase_feedback, feedback, owner))
 
 
 @router.get("/conversations/{conversation}", responses=responses(401, 404, 422))

@@ -19,6 +19,7 @@ def _writable(text: str) -> str:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_writable)]
 ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
+FeedbackId = Annotated[str, StringConstraints(pattern=r"^feedback-[0-9a-f]{32}$")]
 
 
 def _known_label(name: str) -> str:
@@ -188,13 +189,13 @@ class FeedbackRequest(BaseModel):
     thumb: Literal["up", "down"] | None = None
     better: str | None = Field(None, max_length=10_000, description="“I would have said …”")
     reply_id: Name | None = Field(None, description="`attune.reply_id` of the reply.", max_length=64)
-    model: Name | None = None
+    model: Name | None = Field(None, description="The system that gave the reply: `model` of the answer.")
     conversation: ConversationId | None = None
     user: Name | None = None
 
 
 class FeedbackBody(BaseModel):
-    id: str | None = Field(description="Of what is kept; null if it was taken back.")
+    id: str | None = Field(description="Of what is kept, to have it erased; null if it was taken back.")
 
 
 class Erased(BaseModel):

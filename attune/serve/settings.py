@@ -9,7 +9,7 @@ from attune.errors import SettingsError
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """Settings of `attune serve`; each is also an option of the command."""
+    """Settings of a server. Each is an option of `attune serve`, but for the sizes `max_body`, `max_chars` and `max_messages`."""
 
     max_batch: int = 16
     """Replies that are worked out together, at most."""

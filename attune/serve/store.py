@@ -172,12 +172,13 @@ class Store:
         return count
 
     def add_feedback(self, opinion: Opinion) -> str | None:
-        """Keep an opinion; a later one about the same reply replaces it, and one without thumb or words takes it back."""
+        """Keep an opinion; a later one about the same reply takes its place and id, and one without thumb or words takes it back."""
         row = asdict(opinion) | {"turns": [{"role": turn.role, "text": turn.text} for turn in opinion.turns]}
         id = f"feedback-{uuid.uuid4().hex}"
         with self.engine.begin() as connection:
             if opinion.reply_id:
                 earlier = (feedback.c.reply_id == opinion.reply_id) & (feedback.c.owner == opinion.owner)
+                id = connection.execute(select(feedback.c.id).where(earlier)).scalar() or id
                 connection.execute(delete(feedback).where(earlier))
             if not opinion.thumb and not opinion.better:
                 return None
@@ -231,6 +232,14 @@ class Store:
             count = connection.execute(delete(conversations).where(*doomed)).rowcount  # their turns go with them
         scrub(self.engine)
         return {"conversations": count, "feedback": opinions}
+
+    def erase_feedback(self, id: str, owner: str | None = None) -> dict[str, int]:
+        """Erase one opinion; how many it were, as in `erase`."""
+        mine = [feedback.c.owner == owner] if owner is not None else []
+        with self.engine.begin() as connection:
+            opinions = connection.execute(delete(feedback).where(feedback.c.id == id, *mine)).rowcount
+        scrub(self.engine)
+        return {"conversations": 0, "feedback": opinions}
 
 
 def training_dialogue(row: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ A model that is trained so offers `critics(codec)`, `critic_loss(critics, batch,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from attune.generate.decoding import decode
 from attune.generate.settings import Decoding
 from attune.models.codec import pad
 from attune.train.recipes import TrainingSettings
-from attune.train.stages import Stage, descend
+from attune.train.stages import Stage, backward, recorded
 from attune.train.trainer import Trainer
 
 BETAS = (0.5, 0.9)  # of the critics' optimiser
 VALIDATE_EVERY = 250
+WARMUP = 50  # of the generator against the critics
+CANDIDATES = 100  # words that a reply's next one is drawn from
 
 
 class CriticPretraining(Stage):
@@ -66,8 +69,8 @@ class Adversarial(Stage):
         """Like public code, the alternation is stopped by emotion accuracy; here not at the cost of the perplexity."""
         return recipe.model_copy(
             update={
-                "schedule": "constant",
-                "warmup": 1,
+                "schedule": "linear",
+                "warmup": WARMUP,
                 "lr": model.config.adversarial_lr,
                 "validate_every": min(recipe.validate_every, VALIDATE_EVERY),
                 "min_steps": 0,
@@ -96,9 +99,26 @@ class Adversarial(Stage):
             self.optimizer.zero_grad(set_to_none=True)
             judged["critics"] = torch.tensor(loss * every)  # the record is a mean over all steps
         terms = trainer.model(batch, tokens, examples)
+        pulled = None
         if len(said):
             judged["adversarial"] = trainer.bare.critic_signal(self.critics, rows, said) / examples
-        return descend(trainer, terms | judged)
+            if "critics" in judged and trainer.accelerator.num_processes == 1:
+                pulled = torch.autograd.grad(
+                    judged["adversarial"], trainer.trained, retain_graph=True, allow_unused=True
+                )
+        backward(trainer, terms | judged)
+        if pulled is not None:
+            judged["pull"] = every * pull(pulled, trainer.trained)
+        trainer.update()
+        return recorded(terms | judged)
+
+
+def pull(signal: Sequence[Tensor | None], parameters: Sequence[torch.nn.Parameter]) -> Tensor:
+    """The norm of the critics' gradient over that of the other losses, whose sum with it the parameters hold."""
+    pairs = [(part, held.grad) for part, held in zip(signal, parameters, strict=True)]
+    others = [whole if part is None else whole - part for part, whole in pairs if whole is not None]
+    norms = (torch.stack([one.norm() for one in some if one is not None]).norm() for some in (signal, others))
+    return next(norms) / next(norms)
 
 
 def teach(trainer: Trainer, critics: torch.nn.Module, rows: dict[str, Tensor], said: Tensor) -> float:
@@ -133,13 +153,22 @@ def with_feedback(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def replies(trainer: Trainer, batch: dict[str, Tensor]) -> Tensor:
-    """What the model says now, as ids [B, L]: EOS behind each reply, then padding."""
+    """What the model says now, drawn at random, as ids [B, L]: EOS behind each reply, then padding."""
     model, codec = trainer.bare, trainer.codec
     if not len(batch["responder"]):
         return torch.empty(0, 0, dtype=torch.long)
     model.eval()
     with torch.inference_mode():
-        decoding = Decoding("greedy", max_steps=trainer.recipe.decode().max_steps)
-        said = decode(model, model.encode(batch), decoding, bos=codec.bos, eos=codec.eos, forbidden=codec.forbidden)
+        decoding = Decoding("top-k", max_steps=trainer.recipe.decode().max_steps, top_k=CANDIDATES)
+        seeds = torch.randint(2**62, (len(batch["responder"]),)).tolist()
+        said = decode(
+            model,
+            model.encode(batch),
+            decoding,
+            bos=codec.bos,
+            eos=codec.eos,
+            forbidden=codec.forbidden,
+            seeds=seeds,
+        )
     model.train()
     return pad([np.array([*words, codec.eos]) for words in said]).to(trainer.accelerator.device)

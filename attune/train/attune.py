@@ -2,7 +2,7 @@
 
 The controls of the training dialogues must be as good, and as bad, as those of unseen ones. So they are not the perceiver's,
 which has learnt these very labels by heart, but those of linear heads on the untouched sentence encoder, each fitted on the
-other folds of the dialogues. Validation and later use have the perceiver's.
+other folds of the dialogues; what the corpus does not tell is left out of them. Validation and later use have the perceiver's.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from safetensors.numpy import load_file, save
 
 from attune.dialogue.protocols import examples as make_examples
 from attune.dialogue.types import Dialogue, Example
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
-from attune.errors import MissingError, SettingsError
-from attune.files import atomic_write
+from attune.errors import DataError, MissingError, SettingsError
+from attune.files import atomic_write, cache_dir
 from attune.generate.attune import PERCEIVER
 from attune.generate.controls import ContextControls, as_words
 from attune.generate.systems import open_system
@@ -31,7 +32,10 @@ from attune.models.pretrained.conversations import ConversationCodec
 from attune.models.prompt import Control
 from attune.train.pretrained import corpus_annotations
 from attune.train.recipes import Recipe, load_recipe, variants
+from attune.train.report import tell
+from attune.train.starts import start_place
 
+Told = tuple[str | None, str | None]  # emotion, label
 FOLDS = 5
 _KEPT = ("config.json", "config.yaml", "model.safetensors", "summary.json", "encoder")  # of the perceiver's run
 
@@ -40,15 +44,22 @@ def prepare_attune(
     recipe: Recipe, data: str | Path, train: Sequence[Dialogue], run: Path | None
 ) -> tuple[Any, ConversationCodec, dict[str, Any]]:
     """The decoder with its adapters, and a codec that knows the controls of the corpus."""
-    place = perceiver_run(recipe, data, run)
     kind = SYSTEMS[recipe.system]
+    config = kind.config_class(**recipe.model)
+    examples = list(make_examples(train, "listener-turns"))
+    place = found_perceiver(recipe, run)
+    if (config.label or config.asked) and not any(example.response.label in LABEL_ID for example in examples):
+        lack = f"{data}: no turn has a label; EmpatheticDialogues' are in its JSONL (train.jsonl, valid.jsonl beside the CSV)"
+        if config.label and place is None:
+            raise DataError(f"{lack}. The variant no-label does without")
+        tell(f"{lack}. So the decoder learns without labels")
+    place = place or trained_perceiver(recipe, data, run)
     torch.manual_seed(recipe.training.seed)
-    model, codec = kind.fresh(kind.config_class(**recipe.model))
+    model, codec = kind.fresh(config)
     codec.beside = {f"{PERCEIVER}/{name}": place / name for name in _KEPT if (place / name).exists()}
     annotations = corpus_annotations(recipe, data) if model.config.concepts else None
-    examples = list(make_examples(train, "listener-turns"))
     codec.controls = CorpusControls(
-        crossfit(examples, place / "crossfit.safetensors", recipe.training.seed),
+        crossfit(examples, cache_dir() / "crossfit", recipe.training.seed),
         ContextControls(open_system(place), None),
         annotations,
     )
@@ -56,30 +67,38 @@ def prepare_attune(
     return model, codec, {"bases": dict(model.config.roles), "trained_parameters": trained}
 
 
-def perceiver_run(recipe: Recipe, data: str | Path, run: Path | None) -> Path:
-    """The run of the perceiver that the recipe names; a variant of it is trained beside the run, or found there."""
+def found_perceiver(recipe: Recipe, run: Path | None) -> Path | None:
+    """The perceiver that need not be trained: the run that the recipe names, or the one in the run that training starts with."""
+    named = recipe.text.perceiver
+    if named is None:
+        start = start_place(recipe, run) if run else None
+        return start / PERCEIVER if start and (start / PERCEIVER / "config.json").is_file() else None
+    if named in (known := variants("perceiver")):
+        return None
+    if not (Path(named) / "config.json").is_file():
+        raise MissingError(
+            f"no run of a perceiver at {named} (text.perceiver); a variant trains one: {', '.join(known)}"
+        )
+    return Path(named)
+
+
+def trained_perceiver(recipe: Recipe, data: str | Path, run: Path | None) -> Path:
+    """A run of the variant of the perceiver that the recipe names: trained beside the run, or found there."""
     from attune.train.trainer import train
 
-    named = recipe.text.perceiver
-    if named and named not in (known := variants("perceiver")):
-        if not (Path(named) / "config.json").is_file():
-            raise MissingError(
-                f"no run of a perceiver at {named} (text.perceiver); a variant trains one: {', '.join(known)}"
-            )
-        return Path(named)
     if run is None:
         raise SettingsError("text.perceiver must be a run here: there is no run to train a perceiver beside")
     place = run.with_name(f"{run.name}-perceiver")
-    train(load_recipe("perceiver", named), data, place)
+    if not (place / "summary.json").is_file():
+        tell(f"{place}: trained first, the perceiver of {run}")
+    train(load_recipe("perceiver", recipe.text.perceiver), data, place)
     return place
 
 
 class CorpusControls:
     """Controls of a corpus's examples: the training ones out of `folds`, others by the perceiver; concepts out of the annotations."""
 
-    def __init__(
-        self, folds: dict[str, tuple[str, str]], others: ContextControls, annotations: Annotations | None
-    ) -> None:
+    def __init__(self, folds: dict[str, Told], others: ContextControls, annotations: Annotations | None) -> None:
         self.folds, self.others, self.annotations = folds, others, annotations
 
     def __call__(self, examples: Sequence[Example]) -> list[Control]:
@@ -91,37 +110,48 @@ class CorpusControls:
         if example.id in self.folds:
             emotion, label = self.folds[example.id]
         else:
-            emotion, label = str(others[example.id].emotion), str(others[example.id].label)
+            emotion, label = others[example.id].emotion, others[example.id].label
         known = self.annotations.of(example).concepts if self.annotations is not None else []
         return Control(emotion, label, False, as_words(known))
 
 
-def crossfit(examples: Sequence[Example], file: Path, seed: int = 0) -> dict[str, tuple[str, str]]:
-    """Emotion and label of each example, as told by heads that never saw its dialogue; kept in `file`."""
-    stamp = hashlib.sha256("\n".join(f"{e.id} {len(e.context)}" for e in examples).encode()).hexdigest()
-    found = load_file(file) if file.is_file() else {}
-    if stamp not in found:
-        features = context_features(examples)
-        folds = np.array([int(hashlib.sha256(_dialogue(e).encode()).hexdigest(), 16) % FOLDS for e in examples])
-        gold = {
-            "emotion": np.array([EMOTION_ID.get(e.emotion or "", -1) for e in examples]),
-            "label": np.array([LABEL_ID.get(e.response.label or "", -1) for e in examples]),
-        }
-        told = {name: np.full(len(examples), -1, np.int16) for name in gold}
-        for fold in range(FOLDS):
-            here = folds == fold
-            for name, width in (("emotion", len(EMOTIONS)), ("label", len(LABELS))):
-                learn = ~here & (gold[name] >= 0)
-                if here.any() and learn.any():
-                    told[name][here] = fit_linear(features[learn], gold[name][learn], features[here], width, seed)
-        found = {stamp: np.stack([told["emotion"], told["label"]])}
-        with atomic_write(file, "wb") as out:
-            out.write(save(found))
+def crossfit(examples: Sequence[Example], folder: Path, seed: int = 0) -> dict[str, Told]:
+    """Emotion and label of each example, as told by heads that never saw its dialogue; kept in `folder`.
+
+    What no other dialogue tells, no head can: it is None.
+    """
+    stamp = hashlib.sha256(str(seed).encode())
+    for e in examples:
+        stamp.update(repr((e.id, e.emotion, e.response.label, [turn.text for turn in e.context])).encode())
+    file = folder / f"{stamp.hexdigest()[:16]}.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        if not file.is_file():
+            tell(f"cross-fitting the controls of {len(examples):,} training examples; kept in {folder}")
+            with atomic_write(file, "wb") as out:
+                out.write(save({"told": _cross_fitted(examples, seed)}))
+        emotions, labels = load_file(file)["told"].tolist()
     return {
-        example.id: (EMOTIONS[emotion], LABELS[label])
-        for example, emotion, label in zip(examples, *found[stamp].tolist(), strict=True)
-        if emotion >= 0 and label >= 0
+        example.id: (EMOTIONS[emotion] if emotion >= 0 else None, LABELS[label] if label >= 0 else None)
+        for example, emotion, label in zip(examples, emotions, labels, strict=True)
     }
+
+
+def _cross_fitted(examples: Sequence[Example], seed: int) -> np.ndarray:
+    """[2, n]: the numbers of emotion and label; -1 where there was nothing to learn from."""
+    features = context_features(examples)
+    folds = np.array([int(hashlib.sha256(_dialogue(e).encode()).hexdigest(), 16) % FOLDS for e in examples])
+    gold = np.array(
+        [[EMOTION_ID.get(e.emotion or "", -1), LABEL_ID.get(e.response.label or "", -1)] for e in examples]
+    ).T
+    told = np.full(gold.shape, -1, np.int16)
+    for fold in range(FOLDS):
+        here = folds == fold
+        for row, known, width in zip(told, gold, (len(EMOTIONS), len(LABELS)), strict=True):
+            learn = ~here & (known >= 0)
+            if here.any() and learn.any():
+                row[here] = fit_linear(features[learn], known[learn], features[here], width, seed)
+    return told
 
 
 def _dialogue(example: Example) -> str:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from attune.errors import DataError, MissingError, SettingsError
+from attune.errors import DataError, SettingsError
 from attune.files import atomic_dir
 from attune.models.codec import Codec
 
@@ -79,8 +79,6 @@ def start_from(run: Path, model: Any, codec: Codec) -> None:
 
     It may have adapters on more layers than that run; they begin as the identity.
     """
-    if not (run / "summary.json").is_file():
-        raise MissingError(f"training.start: no finished run at {run}")
     with tempfile.TemporaryDirectory() as folder:
         codec.save(Path(folder))
         for file in sorted(Path(folder).glob("*.json")):
@@ -94,7 +92,9 @@ def start_from(run: Path, model: Any, codec: Codec) -> None:
 
 
 def keep_before(start: Path, run: Path) -> None:
-    """Keep beside a run how the training went whose weights it begins with."""
+    """Keep beside a run how the training went whose weights it begins with, and what that one kept."""
+    if (start / "before").is_dir():
+        shutil.copytree(start / "before", run / "before" / "before", dirs_exist_ok=True)
     (run / "before").mkdir(exist_ok=True)
     for name in ("config.yaml", "summary.json"):
         shutil.copyfile(start / name, run / "before" / name)

@@ -31,7 +31,8 @@ class TextSettings(Section):
     vectors: str | None = None
     """GloVe or fastText text file to start the word vectors from: a path, or a path below ATTUNE_DATA."""
     perceiver: str | None = None
-    """Run of the system `perceiver` (for `attune`), or the variant of it that is trained first, beside the run."""
+    """Run of the system `perceiver` (for `attune`), or the variant of it that is trained first, beside the run. Without it,
+    that of the run which training starts with, or the base variant."""
     annotations: str | None = None
     """Folder of `attune knowledge annotate` over the corpus; without it, they are made once and kept in the cache."""
 
@@ -41,10 +42,13 @@ class TrainingSettings(Section):
 
     protocol: str = "listener-turns"
     """The protocol that makes the training examples; validation is always on listener-turns."""
+    skip: int = Field(0, ge=0)
+    """Leave out this many of the first training examples (to go on with those that another training left)."""
     limit: int | None = Field(None, ge=1)
     """Use only this many training examples (for ablations and trials)."""
     start: str | None = None
-    """A finished run of the same system whose weights training begins with; they stay the best until others beat them."""
+    """A finished run of the same system whose weights training begins with, or the variant of it that is trained first, beside
+    the run. They stay the best until others beat them."""
     valid_limit: int | None = Field(None, ge=1)
     """Validate on only this many examples, the first ones (for systems that read slowly)."""
     batch_size: int = Field(16, ge=1)
@@ -94,6 +98,14 @@ class Recipe(Section):
 
     def decode(self) -> Decoding:
         return Decoding(**self.decoding)
+
+    def same_run(self, other: Recipe) -> bool:
+        """Whether both make the same run: what one leaves out has its default, and the words about it do not count."""
+        return self._settled() == other._settled()
+
+    def _settled(self) -> tuple[Any, ...]:
+        model = SYSTEMS[self.system].config_class(**self.model).to_dict()
+        return self.system, self.variant, model, self.text, self.training, self.decode()
 
     def dump(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import torch
+from accelerate import PartialState
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
     from attune.train.trainer import Trainer
 
 EVERY = 100  # steps between two records of the training loss
+
+
+def tell(line: str) -> None:
+    """Say what is done now; only the main process speaks."""
+    main = PartialState(cpu=not torch.cuda.is_available()).is_main_process
+    console = Console(stderr=True, quiet=not main, markup=False, highlight=False)
+    console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
 
 
 class Reporter:

@@ -25,7 +25,7 @@ class Stage:
     validates = True
     """Whether it is measured on validation, where its best weights are kept and it may stop early."""
     slack: float | None = None
-    """Only weights whose perplexity is at most so many times that of the stage before can be the best, once there are any."""
+    """The weights it begins with are the best until others beat them whose perplexity is at most so many times that of the stage before."""
 
     def settings(self, recipe: TrainingSettings, model: Any) -> TrainingSettings:
         """The recipe's training settings, as far as this stage keeps to them."""
@@ -54,9 +54,18 @@ class Stage:
 
 def descend(trainer: Trainer, terms: dict[str, Tensor]) -> dict[str, float]:
     """One update of what the trainer optimises, down the sum of the terms that have a gradient."""
+    backward(trainer, terms)
+    trainer.update()
+    return recorded(terms)
+
+
+def backward(trainer: Trainer, terms: dict[str, Tensor]) -> None:
+    """The gradient of the sum of the terms that have one."""
     loss = sum(term for term in terms.values() if term.requires_grad)
     trainer.accelerator.backward(loss * trainer.accelerator.num_processes)  # DDP averages; the terms are shares
-    trainer.update()
+
+
+def recorded(terms: dict[str, Tensor]) -> dict[str, float]:
     return {name: float(term.detach()) for name, term in terms.items()}
 
 

@@ -32,10 +32,11 @@ from attune.train.checkpoints import (
 )
 from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
 from attune.train.prepare import prepare
-from attune.train.recipes import Recipe
+from attune.train.recipes import Recipe, load_recipe
 from attune.train.report import Reporter
 from attune.train.schedules import rate
 from attune.train.stages import Stage, stages_of
+from attune.train.starts import ready_start
 
 SCRATCH = "scratch"  # what a model keeps from epoch to epoch; gone when the training is done
 # A loss per example → how the share of right answers is called, and the term that counts them.
@@ -53,20 +54,27 @@ def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bo
     """
     run, kind = Path(out), SYSTEMS[recipe.system]
     check_run(run, recipe, fresh)
+    if not fresh and (run / "summary.json").is_file():  # finished: what it began with need not be there any more
+        return json.loads((run / "summary.json").read_text())
     data = corpus(data, kind.corpus)
     dialogues = load_split(data, "train", kind.turn_labels)
-    examples = load_examples(dialogues, recipe.training.protocol, "train")[: recipe.training.limit]
+    examples = load_examples(dialogues, recipe.training.protocol, "train")[recipe.training.skip :][
+        : recipe.training.limit
+    ]
+    if not examples:
+        raise SettingsError(f"training.skip: {recipe.training.skip:,} leaves no example of the training split")
     valid = load_examples(load_split(data, "valid", kind.turn_labels), kind.protocol, "valid")
     valid = valid[: recipe.training.valid_limit]
+    start = ready_start(recipe, data, run)
     model, codec, facts = prepare(recipe, data, dialogues, run)
-    if recipe.training.start:
-        start_from(Path(recipe.training.start), model, codec)
+    if start:
+        start_from(start, model, codec)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
         open_run(run, recipe, fresh)
         codec.save(run)
-        if recipe.training.start:
-            keep_before(Path(recipe.training.start), run)
+        if start:
+            keep_before(start, run)
     processes.wait_for_everyone()
     trainer = Trainer(recipe, model, codec, run)
     trainer.facts = facts
@@ -82,7 +90,7 @@ def check_run(run: Path, recipe: Recipe, fresh: bool) -> None:
     if run.exists() and not run.is_dir():
         raise SettingsError(f"--out {run} is a file; a run is a folder")
     if config.is_file():
-        if not fresh and config.read_text() != recipe.dump():
+        if not fresh and not _made_by(config, recipe):
             raise SettingsError(
                 f"{run} holds a run with other settings (see {config}); choose another --out, or --fresh to replace it"
             )
@@ -91,6 +99,14 @@ def check_run(run: Path, recipe: Recipe, fresh: bool) -> None:
     above = next(place for place in (run, *run.absolute().parents) if place.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise AttuneError(f"cannot write the run to {run}: {above} is not a folder that can be written")
+
+
+def _made_by(config: Path, recipe: Recipe) -> bool:
+    """Whether a run's `config.yaml` is of this recipe; it may have been written before the program gained a setting."""
+    try:
+        return load_recipe(str(config)).same_run(recipe)
+    except SettingsError:
+        return False  # damaged, or with a setting that is no more
 
 
 def open_run(run: Path, recipe: Recipe, fresh: bool) -> None:
@@ -126,8 +142,6 @@ class Trainer:
 
     def fit(self, train: Sequence[Any], valid: Sequence[Any]) -> dict[str, Any]:
         """Run all stages; the best weights on validation end in the run folder."""
-        if (self.run / "summary.json").is_file():
-            return json.loads((self.run / "summary.json").read_text())
         if hasattr(self.bare, "remember"):
             self.bare.remember(train, self.run / SCRATCH)
         begun = self.checkpoint.is_dir()
@@ -144,6 +158,7 @@ class Trainer:
             "variant": self.recipe.variant,
             "steps": self.progress.step,
             "best_step": self.progress.best_step,
+            **({"best_stage": self._best_stage()} if len(self.stages) > 1 else {}),
             f"best_valid_{self.settings.select}": self.progress.best,
             **(
                 {"best_valid_ppl": self.progress.best_ppl}
@@ -209,8 +224,6 @@ class Trainer:
         )
         if resume:
             load_checkpoint(self.checkpoint, self.bare, {**self.beside, "optimizer": self.optimizer})
-        elif progress.stage:
-            self._save()  # an interrupted run never needs an earlier stage again
         per_epoch = math.ceil(len(train) / settings.batch_size)
         total = stage.steps(self.bare) or per_epoch * settings.epochs
         end = progress.begun + total
@@ -219,17 +232,22 @@ class Trainer:
         with reporter:
             if settings.start and stage.validates and not progress.step:
                 self._validate(valid, reporter)
+            if stage.slack and progress.best is None:
+                self._validate(valid, reporter)
+            if progress.stage and not resume:
+                self._save()  # an interrupted run never needs an earlier stage again
             while progress.step < end and not stop:
                 batches = bucketed(train, settings.batch_size, settings.seed, progress.epoch)
                 while progress.batch < len(batches) and progress.step < end and not stop:
                     self._train_step(stage, [train[i] for i in batches[progress.batch]], total, reporter)
                     progress.batch += 1
-                    if stage.validates and progress.step % settings.validate_every == 0:
+                    done = progress.step - progress.begun
+                    if stage.validates and done % settings.validate_every == 0:
                         stop = self._validate(valid, reporter)
                     if progress.step % settings.checkpoint_every == 0 and not stop:
                         self._save()
                 progress.epoch, progress.batch = progress.epoch + 1, 0
-            if stage.validates and not stop and progress.step % settings.validate_every:
+            if stage.validates and not stop and (progress.step - progress.begun) % settings.validate_every:
                 self._validate(valid, reporter)
 
     def _train_step(self, stage: Stage, items: list[Any], total: int, reporter: Reporter) -> None:
@@ -281,6 +299,13 @@ class Trainer:
             progress.waited += 1
         reporter.validated(scores, better)
         return progress.waited >= settings.patience
+
+    def _best_stage(self) -> str:
+        """The name of the stage whose weights are the best: the last one, or one before if it beat none."""
+        number, progress = len(self.stages) - 1, self.progress
+        if progress.best_step == progress.begun:
+            number = max(i for i in range(number) if self.stages[i].validates)
+        return self.stages[number].name
 
     def _better(self, scores: dict[str, float]) -> bool:
         """Whether weights with these scores are the best so far; with a bound, those within it come first."""

@@ -1,11 +1,13 @@
 """Errors over HTTP: one JSON shape, that of the OpenAI API, for everything that can go wrong.
 
-What the caller sent is never repeated in a message that is also logged, and no traceback leaves the server.
+What the caller sent is never repeated in a message that is also logged, and no traceback and no address of an engine leaves
+the server.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +17,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from attune.errors import AttuneError
+from attune.errors import DataError, SettingsError
+from attune.generate.engines.chat_client import RemoteError, RemoteRefusal
 
+logger = logging.getLogger("attune.web")
+AWAY = 5  # seconds after which an engine that is away may be asked again
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -73,7 +78,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         413: "The body is larger than the server reads.",
         422: "Something in the request is wrong; `param` says what.",
         429: "Too many requests are waiting. Come back after `Retry-After` seconds.",
-        503: "The request could not be answered before its deadline.",
+        502: "The engine that says the replies refuses this request, or has nothing to say to it.",
+        503: "No answer before the deadline, or an engine that is away. Come back after `Retry-After` seconds.",
     }
     return {status: {"model": ErrorBody, "description": meanings[status]} for status in statuses}
 
@@ -82,7 +88,24 @@ def install(app: FastAPI) -> None:
     """Answer every error of an app in the one shape."""
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(AttuneError, _attune)
+    for kind in (DataError, SettingsError, RemoteError):  # others break, and are logged (`attune.web.logs`)
+        app.add_exception_handler(kind, _attune)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What a caller is told of an error: their own mistake, trouble with the engine, or that something broke here.
+
+    >>> problem_of(RemoteError("the engine at http://10.0.0.7/v1 is away")).code
+    'engine_away'
+    """
+    if isinstance(error, DataError | SettingsError):
+        return Problem(422, str(error), code="invalid_request")
+    if isinstance(error, RemoteRefusal):
+        return Problem(502, "the engine that says the replies has none to this request", code="engine_refused")
+    if isinstance(error, RemoteError):
+        message = f"the engine that says the replies does not answer; try again in {AWAY} s"
+        return Problem(503, message, code="engine_away", headers={"Retry-After": str(AWAY)})
+    return Problem(500, "something broke on the server; its log says what", code="internal_error")
 
 
 async def _http(request: Request, error: Exception) -> Response:
@@ -99,7 +122,10 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _attune(request: Request, error: Exception) -> Response:
-    return Problem(422, str(error), code="invalid_request").response()
+    problem = problem_of(error)
+    if problem.status_code >= 500:
+        logger.error("the engine failed", exc_info=error)
+    return problem.response()
 
 
 def first_mistake(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:

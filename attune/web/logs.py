@@ -18,9 +18,7 @@ from typing import IO, Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attune.web.errors import Problem
-
-logger = logging.getLogger("attune.web")
+from attune.web.errors import logger, problem_of
 
 Observe = Callable[[str, str, int, float], None]
 """Told of each request when it ends: route, method, status, seconds."""
@@ -88,12 +86,11 @@ class RequestLog:
         scope.setdefault("state", {})["fields"] = fields  # a route adds what it knows
         try:
             await self.app(scope, receive, with_id)
-        except Exception:
+        except Exception as error:
             logger.exception("failed", extra={"fields": {"id": request_id, "route": _route(scope)}})
             if status:  # half an answer is out; only a closed connection can say that it is not whole
                 raise
-            broken = Problem(500, "something broke on the server; its log says what", code="internal_error")
-            await broken.response()(scope, receive, with_id)
+            await problem_of(error).response()(scope, receive, with_id)
         finally:
             seconds = time.perf_counter() - started
             status = status or 499  # nobody was there any more to be answered

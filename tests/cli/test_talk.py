@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,9 +21,10 @@ from rich.console import Console
 from attune.cli.main import run
 from attune.dialogue.types import Dialogue
 from attune.errors import AttuneError, MissingError
+from attune.knowledge import recall
 from attune.knowledge.ckece import EmotionalConcept, Extraction
 from attune.parts import PARTS
-from attune.respond import preparing, stages
+from attune.respond import agent, preparing
 from attune.respond.terminal import COMMANDS, Chat
 from tests.respond.fakes import FakeSystem, fake_agent
 from tests.systems import small_system
@@ -37,7 +39,7 @@ class SmallCkece:
 
 @pytest.fixture(autouse=True)
 def nothing_to_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "Ckece", SmallCkece)
+    monkeypatch.setattr(recall, "Ckece", SmallCkece)
     monkeypatch.setattr(preparing, "parts_of", lambda system: [])
     monkeypatch.setattr(preparing.build, "default_index", lambda report: None)
 
@@ -108,6 +110,19 @@ def test_bad_lines_are_complained_about_and_the_end_of_input_ends_the_chat(
     assert "Traceback" not in caught.err
 
 
+def test_another_system_is_prepared_like_the_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(shutil.copytree(folder, tmp_path / "other"))
+    monkeypatch.setattr(preparing, "parts_of", lambda system: [PARTS["minilm"]] if system == other else [])
+    monkeypatch.setattr(preparing, "locate", lambda name, progress: progress(name, 10))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"/system {other}\nI am alone.\n"))
+    succeed(["chat", "--plain", "--system", str(folder)])
+    caught = capsys.readouterr()
+    assert caught.err.index("First start") < caught.err.index("Now emoprepend")
+    assert len(caught.out.splitlines()) == 1
+
+
 def test_a_wrong_tone_or_system_is_said_before_anything_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
     assert "brevity must be from 0 to 1" in fail(["chat", "--plain", "--brevity", "7"], capsys)
     assert "did you mean 'emoprepend'" in fail(["chat", "--plain", "--system", "emoprpend"], capsys)
@@ -118,10 +133,11 @@ def test_a_wrong_tone_or_system_is_said_before_anything_is_opened(capsys: pytest
 
 def chat(system: FakeSystem | None = None, **settings: Any) -> tuple[Chat, io.StringIO]:
     screen = io.StringIO()
-    agent = fake_agent(system, **settings)
     other = FakeSystem("reply")
     other.name = "other"
-    return Chat(agent, lambda name: fake_agent(other), Console(file=screen, width=100), seed=1), screen
+    return Chat(
+        fake_agent(system, **settings), lambda name: fake_agent(other), Console(file=screen, width=100), seed=1
+    ), screen
 
 
 def test_a_reply_is_followed_by_what_the_person_seems_to_feel() -> None:
@@ -206,7 +222,7 @@ def test_what_does_not_work_is_said_once(monkeypatch: pytest.MonkeyPatch) -> Non
     def missing() -> None:
         raise MissingError("part 'minilm' is missing")
 
-    monkeypatch.setattr(stages, "Ckece", missing)
+    monkeypatch.setattr(recall, "Ckece", missing)
     talk, screen = chat(recall="auto")
     talk.print_reply("I am sad.")
     talk.print_reply("Yes.")
@@ -312,6 +328,19 @@ def test_a_file_gets_one_object_a_line_and_bad_lines_their_own_error(
             assert row["error"].startswith(f"{asked}:{number}: ")
             assert row["error"] in caught.err
     assert len(caught.err.splitlines()) == 7
+
+
+def test_the_best_of_several_is_said_for_each_line_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = FakeSystem()
+    system.rows = 8  # type: ignore[attr-defined]
+    monkeypatch.setattr(agent, "load", lambda name, country, **settings: fake_agent(system, **settings))
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text('{"turns": ["My dog died."]}\n' * 20)
+    succeed(["reply", "--file", str(asked)])
+    assert [ask.count for ask in system.asks] == [agent.COUNT] * 20
+    assert all(len(json.loads(line)["candidates"]) > 1 for line in capsys.readouterr().out.splitlines())
 
 
 def test_a_wrong_use_is_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,17 @@ def test_the_files_a_visitor_looks_for_are_there() -> None:
     assert "CC BY-NC 4.0" in (TREE / "LICENSE-WEIGHTS").read_text(encoding="utf-8")
 
 
+def test_every_variable_that_is_read_is_explained() -> None:
+    read = {
+        name for path in (TREE / "attune").rglob("*.py") for name in re.findall(r'"(ATTUNE_\w+)"', path.read_text())
+    }
+    serving = (TREE / "docs" / "guide" / "serving.md").read_text(encoding="utf-8")
+    of_a_server = set(re.findall(r"`(ATTUNE_\w+)", serving.partition("## In containers")[2]))
+    settings = set(re.findall(r"`(ATTUNE_\w+)", (TREE / "README.md").read_text(encoding="utf-8")))
+    assert read - of_a_server - settings == set()
+    assert {"ATTUNE_SYSTEM", "ATTUNE_COUNTRY", "ATTUNE_HELPLINES"} <= settings & of_a_server
+
+
 def test_the_changelog_begins_with_this_version_or_what_is_to_come() -> None:
     first = re.search(r"^## \[?([\w.]+)", (TREE / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert first is not None

@@ -9,6 +9,7 @@ import pytest
 from attune.errors import MissingError
 from attune.evaluate.card import write_card
 from attune.evaluate.scores import Scores
+from attune.train.recipes import load_recipe
 
 RESULTS = Path(__file__).parents[2] / "results" / "emoprepend-tuned"
 
@@ -50,14 +51,39 @@ def test_the_bases_and_the_perceiver_of_a_run_are_named(run: Path) -> None:
     assert "None yet." in text
 
 
-def test_the_training_before_it_is_named_first(run: Path) -> None:
-    shutil.copytree(run, run / "before")
-    before = (run / "before" / "config.yaml").read_text()
-    (run / "before" / "config.yaml").write_text(before.replace("variant: tuned", "variant: default", 1))
+@pytest.mark.parametrize(
+    ("system", "variant", "labels", "knowledge"),
+    [
+        ("attune", "default", True, True),
+        ("attune", "no-concepts", True, False),
+        ("perceiver", "default", True, False),
+        ("transformer", "paper", False, False),
+    ],
+)
+def test_labels_that_a_program_gave_and_knowledge_are_named(
+    run: Path, system: str, variant: str, labels: bool, knowledge: bool
+) -> None:
+    (run / "config.yaml").write_text(load_recipe(system, variant).dump())
     text = write_card(run).read_text()
-    first, then = "First `attune train emoprepend`, from whose weights it went on:", "emoprepend --variant tuned`, with"
-    assert text.index(first) < text.index(then)
-    assert text.index("The training before it took") < text.index("It took")
+    assert ("as the classifier of Welivita and Pu (2020) predicted them" in text) is labels
+    for words in (
+        "ConceptNet 4, which comes with Attune (CC BY-SA)",
+        "CC BY-NC-SA 4.0",
+        "`wordvectors`, static vectors",
+    ):
+        assert (words in text) is knowledge
+
+
+def test_the_trainings_before_it_are_named_first(run: Path) -> None:
+    for folder, variant in ((run / "before", "topicprepend-1"), (run / "before" / "before", "default")):
+        folder.mkdir()
+        shutil.copyfile(run / "summary.json", folder / "summary.json")
+        recipe = (run / "config.yaml").read_text().replace("variant: tuned", f"variant: {variant}", 1)
+        (folder / "config.yaml").write_text(recipe)
+    text = write_card(run).read_text()
+    first = "First `attune train emoprepend`, then `attune train emoprepend --variant topicprepend-1`, each from"
+    assert text.index(first) < text.index("emoprepend --variant tuned`, with")
+    assert text.index("`default` took") < text.index("`topicprepend-1` took") < text.index("It took")
 
 
 def test_a_folder_that_is_no_run_gets_no_card(tmp_path: Path) -> None:

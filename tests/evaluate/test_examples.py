@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from attune.cli.main import run
 from attune.evaluate.examples import Answer, case_studies, write_examples
 from attune.evaluate.papers import papers
+from attune.respond import agent
+from tests.respond.fakes import FakeSystem, fake_agent
 
 TABLES = {
     "000, Table 4": 4,
@@ -42,3 +48,20 @@ def test_the_page_holds_every_context_and_reply_beside_ours(tmp_path: Path) -> N
     assert set(headings) == set(papers())
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+
+
+def test_the_command_takes_the_first_candidate_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = FakeSystem()
+
+    def load(name: str, *, guard: bool, **settings: Any) -> agent.Agent:
+        assert (name, guard) == ("mine", False)
+        return fake_agent(system, guard=None, **settings)
+
+    monkeypatch.setattr(agent, "load", load)
+    with pytest.raises(SystemExit) as ended:
+        run(["examples", "mine", "--out", str(tmp_path / "page.md")])
+    assert not ended.value.code
+    assert [(ask.count, ask.seed) for ask in system.asks] == [(1, 0)] * len(case_studies())
+    text = (tmp_path / "page.md").read_text()
+    assert "one candidate each, the first that came with seed 0" in text
+    assert text.count(f"| **mine** | {system.replies[0]} |") == len(case_studies())

@@ -11,7 +11,7 @@ import attune
 from attune.errors import DataError
 from attune.evaluate.intervals import Score
 from attune.evaluate.papers import corpora, papers, rows
-from attune.evaluate.results import fill, read_results, render, write_results
+from attune.evaluate.results import Trained, fill, read_results, render, write_results
 from attune.evaluate.scores import Scores
 from attune.evaluate.signature import Signature
 
@@ -114,6 +114,14 @@ def test_each_run_has_intervals_signature_and_commands() -> None:
     assert f"`{scores('emoprepend').signature}`" in page
     assert "attune train results/emoprepend-tuned/config.yaml --data DIR --out runs/emoprepend-tuned\n" in page
     assert "attune evaluate runs/emoprepend-tuned --data DIR --split test --variant tuned\n" in page
+
+
+def test_trainings_before_a_run_come_first() -> None:
+    name = "attune-deep"
+    page = render(
+        [(name, scores("attune", "deep"))], trained={name: Trained("Training: well.", ["attune train first"])}
+    )
+    assert "Training: well.\n\n```sh\nattune train first\nattune train results/attune-deep/config.yaml" in page
 
 
 def test_results_of_other_splits_are_left_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attune.errors import DataError
-from attune.evaluate.trainings import BEFORE, WENT_ON, how_trained
+from attune.evaluate.trainings import BEFORE, WENT_ON, earlier_commands, how_trained
 
 
 def trained(folder: Path, curve: dict[int, float], *, select: str = "ppl", patience: int = 2, **settings: Any) -> None:
@@ -51,6 +51,27 @@ def test_a_training_that_began_with_anothers_weights(tmp_path: Path) -> None:
     told = how_trained(tmp_path / "a")
     assert told.startswith("Training: 2,000 steps, the best at 2,000; `ppl` on validation 50.0 (1,000), 40.0 (2,000);")
     assert "Gone on with from there, with other settings: 1,000 steps, the best at 1,000;" in told
+    trained(tmp_path / "a" / BEFORE / BEFORE, {500: 60.0})
+    told = how_trained(tmp_path / "a")
+    assert told.startswith("Training: 500 steps, the best at 500;")
+    assert told.count("Gone on with from there") == 2
+
+
+def test_each_training_before_has_a_command_that_puts_it_where_the_next_looks(tmp_path: Path) -> None:
+    last = tmp_path / "attune-deeper"
+    for folder, variant, start in (
+        (last, "deeper", "deep"),
+        (last / BEFORE, "deep", "elsewhere/first"),
+        (last / BEFORE / BEFORE, "default", None),
+    ):
+        trained(folder, {1000: 40.0})
+        config = {"system": "attune", "variant": variant, "training": {"start": start}}
+        (folder / "config.yaml").write_text(json.dumps(config))
+    assert earlier_commands(last, last.name) == [
+        "attune train results/attune-deeper/before/before/config.yaml --data DIR --out elsewhere/first",
+        "attune train results/attune-deeper/before/config.yaml --data DIR --out runs/attune-deep",
+    ]
+    assert earlier_commands(last / BEFORE / BEFORE, "attune") == []
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

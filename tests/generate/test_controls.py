@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,11 @@ import pytest
 
 from attune.dialogue.types import Context, Dialogue, Turn
 from attune.emotion.taxonomy import EMOTIONS, LABELS
+from attune.generate.attune import GRACE
 from attune.generate.controls import ContextControls, Ear, normalised
+from attune.generate.saying import Ask
+from attune.generate.settings import Decoding
+from attune.models.prompt import NOTHING_KNOWN, Control
 from tests.systems import small_system
 
 CONTEXT = (Turn("speaker", "My dog died."), Turn("listener", "Oh no."), Turn("speaker", "He was old."))
@@ -73,6 +78,33 @@ def test_a_conversation_whose_middle_left_the_window_is_known_again() -> None:
     assert not perceiver.asked
     controls.of([talk[:6], (talk[1], *talk[3:7]), (talk[0], talk[4], talk[6])])
     assert len(perceiver.asked) == 3, "another opening, or other latest turns, are another conversation"
+
+
+def test_what_somebody_asked_for_is_not_remembered_for_others(dialogues: list[Dialogue]) -> None:
+    system = small_system("attune", dialogues)
+    begun = CONTEXT[:1]
+    predicted = system.controls.of([begun])
+    before = system._prompt(CONTEXT, NOTHING_KNOWN)
+    system.candidates([Ask(begun, Control("sad", "questioning", asked=True))])
+    assert system.controls.of([begun]) == predicted
+    assert system._prompt(CONTEXT, NOTHING_KNOWN) == before
+    system.candidates([Ask(begun, Control("angry", "wishing"))])
+    assert system.controls.of([begun]) == [Control("angry", "wishing")], "what the agent worked out is read again"
+
+
+def test_who_has_said_enough_may_finish_the_sentence(dialogues: list[Dialogue]) -> None:
+    system = small_system("attune", dialogues)
+    pieces = ["I", " am", " sorry", ".", " Is", " he", " well", "?", " I", " hope", " so"]
+    asked: list[int] = []
+
+    def stream(prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+        asked.append(decoding.max_steps)
+        yield from pieces
+
+    system.engine = SimpleNamespace(stream=stream)
+    said = {most: "".join(system.stream(Ask(CONTEXT, decoding=Decoding(max_steps=most)))) for most in (2, 4, 6, 30)}
+    assert said == {2: "I am sorry.", 4: "I am sorry.", 6: "I am sorry. Is he well?", 30: "".join(pieces)}
+    assert asked == [most + GRACE for most in said]
 
 
 def test_probabilities_add_up_however_small_they_are() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -20,65 +20,9 @@ from attune.generate.engines.chat_client import Address, ChatClient, RemoteError
 from attune.generate.engines.remote import RemoteSpeaker, RemoteSystem, instructions, messages
 from attune.generate.saying import Ask, Control, Tone
 from attune.generate.settings import Decoding
+from tests.generate.chat_server import Handle, Handler, Server, choice, good
 
 CONTEXT = (Turn("speaker", "My old dog died on Monday."),)
-Handle = Callable[["Handler", dict[str, Any]], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Does what the test says, and keeps what it was asked."""
-
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def log_message(self, *_: Any) -> None: ...
-
-    def do_GET(self) -> None:
-        self.answer({"object": "list", "data": [{"id": "big-model"}]})
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, dict(self.headers), body))
-        self.server.handle_chat(self, body)
-
-    def answer(self, found: Any, status: int = 200, **headers: str) -> None:
-        text = found if isinstance(found, bytes) else json.dumps(found).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(text)
-
-    def start_stream(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
-
-    def event(self, said: str) -> None:
-        self.wfile.write(f"data: {said}\n\n".encode())
-        self.wfile.flush()
-
-    def piece(self, text: str) -> None:
-        self.event(json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]}))
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.handle_chat, self.asked = handle, list[tuple[str, dict[str, str], dict[str, Any]]]()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    @property
-    def bodies(self) -> list[dict[str, Any]]:
-        return [body for _, _, body in self.asked]
 
 
 @pytest.fixture
@@ -94,22 +38,6 @@ def serve() -> Iterator[Callable[[Handle], Server]]:
     for server in running:
         server.shutdown()
         server.server_close()
-
-
-def choice(text: str, index: int = 0, logprobs: list[float] | None = None) -> dict[str, Any]:
-    told = {"content": [{"token": "x", "logprob": value} for value in logprobs]} if logprobs else None
-    return {"index": index, "message": {"role": "assistant", "content": text}, "logprobs": told}
-
-
-def good(handler: Handler, body: dict[str, Any]) -> None:
-    if body.get("stream"):
-        handler.start_stream()
-        for piece in ("\n", "I'm so", " sorry", "."):
-            handler.piece(piece)
-        handler.event("[DONE]")
-        return
-    said = [choice(f"I'm so sorry. {i}", i, [-0.5, -1.0]) for i in range(body.get("n", 1))]
-    handler.answer({"choices": said})
 
 
 def speaker(server: Server, **settings: Any) -> RemoteSpeaker:
@@ -228,6 +156,28 @@ def test_a_server_that_is_away_is_named(serve: Callable[[Handle], Server]) -> No
         RemoteSpeaker(Address(address, model="m", tries=2, pause=0.01)).candidates([Ask(CONTEXT)])
 
 
+def test_a_user_and_password_in_the_address_are_used_and_never_shown(serve: Callable[[Handle], Server]) -> None:
+    server = serve(good)
+    address = Address(server.address.replace("//", "//me:p%40ss@"), model="m", tries=1)
+    assert RemoteSpeaker(address).candidates([Ask(CONTEXT)])[0][0].text == "I'm so sorry. 0"
+    assert server.asked[0][1]["Authorization"] == f"Basic {b64encode(b'me:p@ss').decode()}"
+    assert "p%40ss" not in repr(address)
+    assert "p@ss" not in repr(address)
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(RemoteError) as away:
+        RemoteSpeaker(address).candidates([Ask(CONTEXT)])
+    with pytest.raises(SettingsError, match="'host' is no address") as wrong:
+        Address("ftp://me:p@ss@host")
+    assert "ss@" not in f"{away.value} {wrong.value}"
+
+
+def test_its_name_tells_the_model_and_no_address() -> None:
+    address = "http://me:secret@10.0.0.7:8000/v1"
+    assert RemoteSystem(RemoteSpeaker(Address(address))).name == "remote"
+    assert RemoteSystem(RemoteSpeaker(Address(address, model="big-model"))).name == "remote:big-model"
+
+
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(serve: Callable[[Handle], Server]) -> None:
     release = threading.Event()
     server = serve(lambda handler, body: release.wait(10) and None)
@@ -324,12 +274,16 @@ class Local:
     """A local system of two heads."""
 
     capabilities = frozenset({"perceive", "decide", "reply"})
+    closed = False
 
     def perceive(self, contexts: Any, *, progress: Any = None) -> np.ndarray:
         return np.eye(32)[[27] * len(contexts)]
 
     def decide(self, contexts: Any) -> np.ndarray:
         return np.eye(41)[[38] * len(contexts)]
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def test_a_local_system_perceives_and_decides_for_it(serve: Callable[[Handle], Server]) -> None:
@@ -351,6 +305,8 @@ def test_a_local_system_perceives_and_decides_for_it(serve: Callable[[Handle], S
     with pytest.raises(SettingsError, match="give it a local system"):
         alone.perceive([CONTEXT])
     system.close()
+    assert system.local.closed  # type: ignore[union-attr]
+    alone.close()
 
 
 def test_the_model_is_asked_for_once(serve: Callable[[Handle], Server]) -> None:

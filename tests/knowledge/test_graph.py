@@ -50,13 +50,16 @@ def test_the_number_of_concepts_can_be_chosen(make_index: MakeIndex, most: int, 
     assert len(concepts(make_index, "fear worry hate love", *rows, per_dialogue=most)) == count
 
 
-def test_concepts_outside_a_vocabulary_make_room_for_others(make_index: MakeIndex) -> None:
-    rows = [("Causes", "storm", word, 1.0) for word in ("fear", "joy", "grief")]
-    builder = GraphBuilder(make_index(rows), INTENSITIES, settings=GraphSettings(per_dialogue=2))
-    whole = [one.concept for one in builder.of_words([["storm"]]).concepts]
-    assert len(whole) == 2
-    known = {"fear", "joy", "grief"} - {whole[0]}
-    assert {one.concept for one in builder.of_words([["storm"]], known).concepts} == known
+@pytest.mark.parametrize("limit", [{"per_dialogue": 2}, {"per_word": 2}])
+def test_concepts_outside_a_vocabulary_make_room_for_others(make_index: MakeIndex, limit: dict[str, int]) -> None:
+    index = make_index([("Causes", "storm", word, 1.0) for word in ("fear", "dread", "panic")])
+
+    def found(vocabulary: set[str] | None) -> set[str]:
+        builder = GraphBuilder(index, INTENSITIES, settings=GraphSettings(**limit), vocabulary=vocabulary)
+        return {one.concept for one in builder.of_words([["storm"]]).concepts}
+
+    assert found(None) == {"panic", "dread"}
+    assert found({"fear", "dread"}) == {"fear", "dread"}
 
 
 def test_a_stop_word_has_no_concepts(make_index: MakeIndex) -> None:
@@ -102,6 +105,15 @@ def test_statements_are_read_in_both_directions_unless_told_otherwise(make_index
 
 def test_an_inflected_word_is_looked_up_by_its_base_form(make_index: MakeIndex) -> None:
     assert concepts(make_index, "fears", ("Causes", "fear", "panic", 0.5)) == [("panic", (0,))]
+
+
+def test_an_inflected_word_is_as_intense_as_its_base_form_where_the_lexicon_has_only_that(
+    make_index: MakeIndex,
+) -> None:
+    lexicon = FewWords({"fear": 0.75, "panic": 0.9, "panics": 0.0, "bee": 0.5})
+    builder = GraphBuilder(make_index([("Causes", "fear", "dread", 0.5)]), lexicon)
+    words = ["fears", "feared", "panics", "unheard", "being"]  # "being" is a stop word
+    assert builder.of_words([words]).word_intensities == (0.75, 0.75, 0.0, 0.0, 0.0)
 
 
 def test_the_graph_of_a_small_dialogue_edge_by_edge(make_index: MakeIndex) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import attune as package
 from attune.cli.main import run as attune
 from attune.dialogue.readers import read
 from attune.emotion.taxonomy import EMOTIONS, LABELS
@@ -16,7 +20,7 @@ from attune.errors import DataError, MissingError, SettingsError
 from attune.evaluate.audit import audit
 from attune.evaluate.evaluation import evaluate
 from attune.evaluate.scores import score_file
-from attune.generate.labeller import Labeller
+from attune.generate.labeller import PACKAGED, Labeller, load_labeller
 from attune.generate.systems import open_system
 from attune.models.classifier_41 import Classifier41, Classifier41Config, fit_temperature
 from attune.train.data import load_examples, load_split
@@ -225,7 +229,37 @@ def test_attune_label_prints_a_line_for_each_line(trained: Path, tmp_path: Path,
     row = json.loads(capsys.readouterr().out)
     assert (row["label"], row["text"], len(row["probabilities"])) == ("sad", "My dog died, I am sad.", 41)
     monkeypatch.chdir(tmp_path)
-    assert call("label", "said.txt") == 2
-    assert "no run at 'runs/classifier-41-default'" in capsys.readouterr().err
+    assert call("label", "said.txt", "--run", "runs/none") == 2
+    assert "no run at 'runs/none'" in capsys.readouterr().err
     assert call("label", "none.txt", "--run", trained) == 2
     assert "no file at none.txt" in capsys.readouterr().err
+
+
+def test_attune_label_needs_no_run_and_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "said.txt").write_text("My old dog died on Monday.\nWhat happened then?\n")
+    code = (
+        "import sys\nfrom attune.cli.main import run\n"
+        "try: run(['label', 'said.txt'])\n"
+        "except SystemExit as end: print(end.code or 0, sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    first, second, end = done.stdout.splitlines()
+    assert (first.split("\t")[0], second.split("\t")[0], end) == ("sad", "questioning", "0 []")
+
+
+def test_the_packaged_classifier_is_small_and_opened_once() -> None:
+    assert all(file.stat().st_size < 5e6 for file in PACKAGED.iterdir())
+    labeller = load_labeller()
+    assert load_labeller() is labeller
+    texts = [
+        "I hope you get better soon!",
+        "Everybody laughed at me, I wanted to vanish.",
+        "No way, I won the lottery!",
+    ]
+    found = labeller.label(texts)
+    assert [one.label for one in found] == [labeller.label([text])[0].label for text in texts]
+    assert found[1].label == "embarrassed"
+    assert all(sum(one.probabilities.values()) == pytest.approx(1, abs=1e-4) for one in found)

@@ -11,7 +11,7 @@ from attune.emotion.words import emotion_words
 from attune.errors import SettingsError
 from attune.generate.neural import WordSystem
 from attune.models.codec import EOS, LAB, PAD, UNK, Batch, pad
-from attune.models.empdg import EmpdgConfig
+from attune.models.empdg import EmpdgConfig, View, drawn
 from attune.models.layers.critic import Critic
 from tests.systems import small_system, test_examples
 
@@ -168,7 +168,7 @@ def test_critics_see_words_as_they_are_said_and_emotion_by_its_probability(syste
     critics = model.critics(system.codec)
     said = said_of(batch)
     semantic, emotional = model._views(critics, batch, said)
-    vectors = model.vectors.weight
+    vectors = model.vectors.weight * model.vectors.embedding_dim**0.5
     torch.testing.assert_close(semantic.generated[0][said != PAD], vectors[said[said != PAD]])
     real = batch["target"]
     torch.testing.assert_close(semantic.real[0][real != UNK], vectors[real[real != UNK]])
@@ -196,40 +196,46 @@ def test_feedback_reaches_the_critics_and_nothing_else(
     assert system.nll(changed) == system.nll(examples)
 
 
-def test_the_signal_has_the_scale_of_a_slope_of_one_whatever_the_critics_scale(
-    system: WordSystem, batch: Batch
+def test_the_signal_pulls_at_the_words_with_its_weight_however_steep_the_critics_are(
+    system: WordSystem, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    critics = system.model.critics(system.codec)
+    model = system.model
+    critics = model.critics(system.codec)
+    critics.emotional_words.fill_(True)  # so that words of the small vocabulary are emotional
+    seen: list[View] = []
+    views = model._views
+    monkeypatch.setattr(model, "_views", lambda *given: (seen.clear(), seen.extend(views(*given)), seen)[2])
+    for of_score, of_words in ((1, 1), (50, 1), (1, 20)):
+        with torch.no_grad():
+            for critic in (critics.semantic, critics.emotional):
+                critic.out.weight *= of_score
+                critic.reader.weight_ih_l0 *= of_words
+        signal = model.critic_signal(critics, batch, said_of(batch))
+        for view in seen:
+            (pull,) = torch.autograd.grad(signal, view.generated[0], retain_graph=True)
+            assert float(pull.flatten(1).norm(dim=1).mean()) == pytest.approx(model.config.adversarial_weight, rel=1e-3)
 
-    def pull() -> torch.Tensor:
-        system.model.zero_grad()
-        system.model.critic_signal(critics, batch, said_of(batch)).backward()
-        return system.model.output.weight.grad.clone()
 
-    for critic in (critics.semantic, critics.emotional):
-        critic.slope.fill_(2.0)
-    first = pull()
-    with torch.no_grad():
-        for critic in (critics.semantic, critics.emotional):
-            critic.out.weight *= 50
-            critic.slope *= 50
-    torch.testing.assert_close(pull(), first)
-
-
-def test_the_slope_follows_what_the_critic_has_and_only_while_it_learns() -> None:
+def test_reply_feedback_and_context_weigh_about_alike_in_fresh_critics() -> None:
     torch.manual_seed(0)
-    critic = Critic(size=4, d_model=6)
-    states, other = torch.randn(3, 4, 6), torch.randn(3, 6)
-    with torch.no_grad():
-        critic.out.weight *= 100
-    for _ in range(200):
-        critic.steepness(states, states, other, other)
-    steep = float(critic.slope)
-    assert steep == pytest.approx(
-        float(critic.steepness(states, states, other, other).sqrt().mean().detach()) + 1, rel=0.05
-    )
-    critic.eval()
-    with torch.no_grad():
-        critic.out.weight.zero_()
-    critic.steepness(states, states, other, other)
-    assert float(critic.slope) == pytest.approx(steep, rel=0.01)
+    critic = Critic(size=100, d_model=300)
+    words, real = torch.randn(8, 12, 100), torch.ones(8, 12, dtype=torch.bool)
+    found: list[torch.Tensor] = []
+    critic.out.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+    nothing = torch.zeros(8, 300)
+    critic(critic.read(words, real), nothing, nothing)
+    for heard in (found[0], critic.last(words, real)):  # f of [16], and d^F; the states of the context are about 0.7
+        assert 0.1 < float(heard.detach().abs().mean()) < 2
+
+
+def test_drawn_logits_have_gumbel_noise_and_the_word_that_was_said_is_the_best() -> None:
+    torch.manual_seed(0)
+    logits = torch.tensor([2.0, 0.5, -1.0, -3.0]).expand(20_000, -1).clone().requires_grad_()
+    words = torch.multinomial(logits.detach().softmax(-1), 1).squeeze(1)
+    noisy = drawn(logits, words)
+    assert torch.equal(noisy.argmax(-1), words)
+    noise = noisy - logits.log_softmax(-1)
+    assert noise.mean(0).tolist() == pytest.approx([0.5772] * 4, abs=0.05)
+    assert noise.var(0).tolist() == pytest.approx([torch.pi**2 / 6] * 4, abs=0.1)
+    (gradient,) = torch.autograd.grad(noisy.sum(), logits)
+    torch.testing.assert_close(gradient, torch.ones_like(gradient))

@@ -76,7 +76,7 @@ def test_a_batch_holds_the_graphs_of_its_contexts(settings: dict[str, Any], dial
         turns = [normalise(turn.text) for turn in context]
         while settings.get("context_tokens") and sum(map(len, turns)) > 6:
             turns = [turns[0][1:], *turns[1:]] if turns[0] else turns[1:]
-        graph = features.builder.of_words(turns, features.vocabulary)
+        graph = features.builder.of_words(turns)
         known = [n for n, one in enumerate(graph.concepts) if one.concept in features.vocabulary]
         ids = [features.vocabulary[graph.concepts[n].concept] for n in known]
         words = 1 + len(graph.words)

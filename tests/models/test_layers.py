@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -31,6 +33,26 @@ def test_the_fused_loss_and_its_gradients_equal_torchs(
     torch.testing.assert_close(rows, F.cross_entropy(logits, gold, reduction="none").detach())
     for one, other in zip(found, torch.autograd.grad(3 * theirs, leaves), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_scoring_forms_no_gradient(mode: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    formed: list[torch.Tensor | None] = []
+    forward = loss_module._SmoothedNll.forward
+
+    def watched(ctx: Any, *given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        result = forward(ctx, *given)
+        formed.extend(ctx.grads)
+        return result
+
+    monkeypatch.setattr(loss_module._SmoothedNll, "forward", staticmethod(watched))
+    hidden, gold = torch.randn(3, 4, requires_grad=True), torch.tensor([0, 5, 2])
+    weight, bias = torch.randn(6, 4, requires_grad=True), torch.randn(6, requires_grad=True)
+    with mode():
+        loss, _ = smoothed_nll(hidden, weight, bias, gold)
+    assert formed == [None] * 3
+    assert not loss.requires_grad
+    torch.testing.assert_close(loss, F.cross_entropy(F.linear(hidden, weight, bias), gold, reduction="sum"))
 
 
 def test_padding_changes_nothing_an_encoder_says_of_real_tokens() -> None:

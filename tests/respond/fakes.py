@@ -142,7 +142,7 @@ def decide_nothing(contexts: Sequence[Context], felt: Sequence[Shares]) -> list[
 
 
 def fake_agent(system: FakeSystem | None = None, **settings: Any) -> Agent:
-    """An agent around a fake system, with the fake guard and recall unless told otherwise; no sentence encoder."""
-    agent = Agent(system or FakeSystem(), **{"guard": FakeGuard(), "recall": recall, **settings})
+    """An agent around a fake system, with the fake guard and recall unless told otherwise; no sentence encoder, no labeller."""
+    agent = Agent(system or FakeSystem(), **{"guard": FakeGuard(), "recall": recall, "labeller": None, **settings})
     agent.reranker._encoder = None
     return agent

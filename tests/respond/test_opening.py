@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import attune
 from attune.errors import MissingError
+from attune.files import default_system
 from attune.respond.opening import RECALLED_WITH, folder_of, licence_of, parts_of
 from tests.respond.fakes import FakeSystem
 
@@ -55,3 +57,10 @@ def test_the_licence_is_the_systems_own_word_or_its_datas() -> None:
     assert licence_of(system) == "CC BY-NC 4.0"
     system.licence = "MIT"  # type: ignore[attr-defined]
     assert licence_of(system) == "MIT"
+
+
+@pytest.mark.skipif(not (default_system() / "adapter.gguf").is_file(), reason="needs the default system's weights")
+def test_the_default_system_answers() -> None:
+    reply = attune.load(recall=None).reply(["My dog died last night."])
+    assert reply.text
+    assert reply.emotion in ("sad", "devastated")

@@ -4,7 +4,9 @@ import pytest
 
 from attune.dialogue.types import Turn
 from attune.errors import MissingError
-from attune.respond import stages, unfit
+from attune.knowledge import recall as recalling
+from attune.knowledge import unfit
+from attune.respond import stages
 from attune.respond.stages import RecallsConcepts
 from tests.respond.fakes import FakeSystem, fake_agent
 
@@ -32,6 +34,7 @@ def test_what_a_listener_does_not_bring_up_is_left_out_of_the_concepts_and_the_g
     recall = RecallsConcepts()
     said = (Turn("speaker", "I could not sleep. My body and my bed are a mess after the fight."),)
     shown = texts(recall, said)
+    monkeypatch.setattr(recalling, "fit", lambda concept: True)
     monkeypatch.setattr(stages, "fit", lambda concept: True)
     assert any(not unfit.fit(text) for text in texts(recall, said) - shown), "the words were to call up something unfit"
     assert shown
@@ -49,7 +52,7 @@ def test_a_part_that_cannot_be_had_switches_recall_off_and_says_so(monkeypatch: 
     def missing() -> None:
         raise MissingError("part 'minilm' is missing; run: attune setup minilm")
 
-    monkeypatch.setattr(stages, "Ckece", missing)
+    monkeypatch.setattr(recalling, "Ckece", missing)
     agent = fake_agent(recall=RecallsConcepts())
     assert agent.notes == []
     assert agent.reply(["I am sad."]).concepts == []

@@ -57,7 +57,8 @@ def test_a_stream_whose_first_clause_is_refused_begins_again() -> None:
     assert list(stream) == ["Oh no,", " poor dog!"]
     assert stream.reply.guard == {"risk": None, "why": "it insults", "action": "replaced"}
     assert [ask.seed for ask in system.asks] == [0, 1, 2]
-    assert stream.reply.candidates[0]["text"] == "Oh no, poor dog!"
+    tried = [(candidate["text"], candidate.get("refused")) for candidate in stream.reply.candidates]
+    assert tried == [("You stupid person,", "it insults"), ("So stupid.", "it insults"), ("Oh no, poor dog!", None)]
     never = FakeSystem(replies=["So stupid, really.", "You stupid person, go."])
     assert list(fake_agent(never).reply(["I am sad."], seed=1, stream=True)) == ["I am here and I am listening."]
     assert len(never.asks) == 3

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +18,9 @@ from fastapi import FastAPI
 
 from attune.serve.app import create_app
 from attune.serve.run import address_of, bound
+from attune.serve.store import Store
 from tests.serve.fake import FakeAgent
+from tests.serve.page_server import ChatServer
 
 
 @dataclass
@@ -103,3 +106,43 @@ def postgres(postgres_server: Any) -> str:
     postgres_server.psql(f"CREATE DATABASE {name};")
     url: str = postgres_server.get_uri(name)
     return url
+
+
+@pytest.fixture(scope="module")
+def chat_server() -> Iterator[ChatServer]:
+    server = ChatServer()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def open_page(chromium: Any, chat_server: ChatServer) -> Iterator[Callable[..., Any]]:
+    """Opens pages of their own; at the end none may have broken, asked elsewhere, or been stopped by the policy."""
+    chat_server.reset()
+    contexts, wrong, origins = [], [], set()
+
+    def start(url: str = chat_server.url, width: int = 1280, height: int = 800, **more: Any) -> Any:
+        context = chromium.new_context(viewport={"width": width, "height": height}, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on("request", lambda asked: origins.add(asked.url) if not asked.url.startswith((url, "blob:")) else None)
+        page.goto(url)
+        page.wait_for_selector("#system option", state="attached")
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert wrong == []
+    assert origins == set()
+
+
+@pytest.fixture
+def keeping(serve: Callable[..., Running], tmp_path: Path) -> Running:
+    """The real server with two systems and a store."""
+    agents = {name: FakeAgent(name) for name in ("fake", "kemp")}
+    return serve(agents, store=Store(f"sqlite:///{tmp_path}/store.db"))

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from attune.emotion.taxonomy import EMOTIONS
+from attune.respond.guard.answers import Answers
 from attune.web.headers import HEADERS
 
 PAGE = resources.files("attune.serve").joinpath("page")
@@ -18,10 +19,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 
 LICENCE = "CC BY-NC 4.0"
 PIECES = ["Oh no, I am so sorry. ", "A house can feel so empty without an old friend. ", "How long did you have her?"]
-CARE = (
-    "I am really glad you told me. You do not have to carry this alone.\n"
-    "You can call 116 123 right now, at any hour. https://findahelpline.com lists free lines in your country."
-)
+CARE = Answers("GB").to_risk("self-harm", said=[])
 CONCEPTS = [
     {"head": "dog", "relation": "IsA", "tail": "friend", "score": 1.92},
     {"head": "died", "relation": "Causes", "tail": "grief", "score": 1.81},
@@ -80,6 +78,7 @@ class ChatServer(ThreadingHTTPServer):
     def reset(self) -> None:
         """Behave well again, and forget what was asked."""
         self.mode, self.stores, self.key, self.wait = "fine", True, "", 1
+        self.care = CARE
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.going = threading.Event()
         self.going.set()
@@ -128,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer({**felt, "intents": intents, "concepts": CONCEPTS, "graph": graph(text)})
         if self.path == "/v1/feedback":
             if self.server.stores:
-                return self.send(b"", "text/plain", 204)
+                return self.answer({"id": f"feedback-{len(self.server.asked):032x}"})
             return self.answer({"error": {"message": "This server keeps nothing."}}, 409)
         return self.reply(body)
 
@@ -142,30 +141,33 @@ class Handler(BaseHTTPRequestHandler):
         if mode == "away":
             self.close_connection = True
             return self.connection.shutdown(socket.SHUT_RDWR)
+        frame = {"id": f"r{len(self.server.asked)}", "model": body.get("model", "attune")}
         if not body["stream"]:
             choice = {"index": 0, "message": {"role": "assistant", "content": PIECES[0].strip()}}
-            return self.answer({"choices": [choice], "attune": self.about(body, CANDIDATES)})
-        pieces = [CARE] if mode == "care" else PIECES
+            return self.answer({**frame, "choices": [choice], "attune": self.about(body, frame, CANDIDATES)})
+        pieces = [self.server.care] if mode == "care" else PIECES
         self.close_connection = True
         self.head(200, "text/event-stream")
         try:
             for piece in pieces:
-                self.event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+                choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
+                self.event({**frame, "choices": [choice]})
                 if mode == "break":
                     return None
                 self.server.going.wait(20)
                 time.sleep(0.02)
             self.event(
                 {
+                    **frame,
                     "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-                    "attune": self.about(body, CANDIDATES[1:2]),
+                    "attune": self.about(body, frame, CANDIDATES[1:2]),
                 }
             )
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
             self.server.stopped.set()
 
-    def about(self, body: dict[str, Any], candidates: list[dict[str, Any]]) -> dict[str, Any]:
+    def about(self, body: dict[str, Any], frame: dict[str, str], candidates: list[dict[str, Any]]) -> dict[str, Any]:
         guard = {"risk": None, "why": "", "action": "none"}
         if self.server.mode == "care":
             guard = {"risk": "self-harm", "why": "the words speak of not wanting to live", "action": "answered"}
@@ -180,9 +182,9 @@ class Handler(BaseHTTPRequestHandler):
             "candidates": candidates,
             "guard": guard,
             "timings": TIMINGS,
-            "system": body.get("model", "attune"),
+            "system": frame["model"],
             "licence": LICENCE,
-            "reply_id": f"r{len(self.server.asked)}",
+            "reply_id": frame["id"],
         }
 
     def event(self, chunk: dict[str, Any]) -> None:

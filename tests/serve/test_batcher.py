@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from attune.dialogue.types import Turn
-from attune.serve.batcher import Asked, Batcher
+from attune.errors import DataError
+from attune.serve.batcher import Asked, Batcher, Given
 from tests.serve.conftest import until
-from tests.serve.fake import FakeAgent
+from tests.serve.fake import FakeAgent, FakeReply
 
 
 @pytest.fixture
@@ -73,6 +76,30 @@ def test_what_is_not_wanted_any_more_is_passed_over(agent: FakeAgent, batcher: B
     first.result(10)
     wanted.result(10)
     assert [turns[-1].text for turns in agent.heard] == ["first", "wanted"]
+
+
+def test_what_is_not_wanted_any_more_is_passed_over_when_a_failed_batch_is_taken_one_by_one() -> None:
+    waiting: list[Future[Given]] = []
+
+    class Left(FakeAgent):
+        """The second of a batch goes away while it is worked out."""
+
+        def reply_many(self, conversations: Sequence[Sequence[Turn]], **more: Any) -> list[FakeReply]:
+            if len(conversations) > 1:
+                assert waiting[1].cancel()
+            return super().reply_many(conversations, **more)
+
+    agent = Left()
+    agent.going.clear()
+    batcher = Batcher(agent, max_batch=4, max_wait=0.2, observe=lambda size: None)
+    batcher.submit(asked("first"))
+    until(lambda: agent.batches == [1])
+    waiting += [batcher.submit(asked(text)) for text in ("unanswerable", "unwanted", "wanted")]
+    agent.going.set()
+    assert waiting[2].result(10).reply.text == "I heard: wanted"
+    assert isinstance(waiting[0].exception(), DataError)
+    assert "unwanted" not in [turns[-1].text for turns in agent.heard]
+    batcher.close()
 
 
 def test_closing_finishes_what_was_asked(agent: FakeAgent) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,17 @@ import pytest
 import attune
 
 TREE = Path(attune.__file__).parents[1]
+
+
+def test_no_talk_of_the_load_and_no_context_of_the_agent_comes_twice() -> None:
+    """Else what is remembered of it would be measured, and what is remembered would not grow."""
+    talks = runpy.run_path(str(TREE / "benchmarks" / "serve.py"))["talks"]
+    openings = [talk[0] for talk in islice(talks(0), 5000)]
+    assert len(set(openings)) == 5000
+    assert not any("{" in text for talk in islice(talks(1), 500) for text in talk)
+    assert next(talks(0))[0] == openings[0] != next(talks(1))[0]
+    contexts = runpy.run_path(str(TREE / "benchmarks" / "agent.py"))["contexts"]
+    assert len({text for _, text in contexts(range(500))}) == 500
 
 
 @pytest.mark.slow

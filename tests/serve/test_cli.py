@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from attune.cli.main import run
+from attune.cli.serve import main
 from attune.dialogue.types import Turn
+from attune.errors import SettingsError
+from attune.generate.saying import Tone
+from attune.serve.settings import ServeSettings
 from attune.serve.store import Opinion, Said, Store
 from attune.web.keys import KeyFile
 
@@ -27,7 +33,7 @@ def url(tmp_path: Path) -> str:
     store = Store(url)
     for id, user in (("a" * 16, "ann"), ("b" * 16, "bob")):
         store.keep(Said(id, TURNS, "Oh no.", f"r-{user}", {}, "kemp", user=user))
-    store.add_feedback(Opinion(TURNS, "Oh no.", "down", "I am so sorry.", "r-ann", "a" * 16, user="ann"))
+    store.add_feedback(Opinion(TURNS, "Oh no.", "down", "I am so sorry.", "r-ann", "a" * 16, "kemp", user="ann"))
     store.close()
     return url
 
@@ -44,6 +50,23 @@ def test_keys_are_added_listed_and_removed(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == "attune: error: unknown key 'phone'. Available: none\n"
 
 
+def test_a_tone_is_given_to_every_system_that_is_served(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[tuple[str, Tone]] = []
+
+    def load(name: str, tone: Tone, country: str | None) -> None:
+        opened.append((name, tone))
+        raise SettingsError("enough is known")
+
+    monkeypatch.setattr("attune.respond.agent.load", load)
+    monkeypatch.setattr("attune.respond.preparing.prepare", lambda *_: None)
+    assert attune("--port", "0", "--name", "Robin", "--warmth", "1", "--brevity", "0.8") == 2
+    assert opened == [("default", Tone("Robin", 1.0, 0.8))]
+    assert attune("--warmth", "7") == 2
+    assert "warmth must be from 0 to 1" in capsys.readouterr().err
+
+
 def test_conversations_feedback_and_training_data_are_exported(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +78,8 @@ def test_conversations_feedback_and_training_data_are_exported(
 
     assert [row["user"] for row in exported()] == ["ann", "bob"]
     assert [row["id"] for row in exported("--user", "bob")] == ["b" * 16]
-    assert exported("--what", "feedback")[0]["better"] == "I am so sorry."
+    (opinion,) = exported("--what", "feedback")
+    assert (opinion["better"], opinion["system"]) == ("I am so sorry.", "kemp")
     (dialogue,) = exported("--what", "training")
     assert [turn["text"] for turn in dialogue["turns"]] == ["My dog died.", "I am so sorry."]
     assert "1 written" in capsys.readouterr().err
@@ -63,11 +87,28 @@ def test_conversations_feedback_and_training_data_are_exported(
 
 def test_a_user_is_erased_and_one_must_say_who(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert attune("erase", "--store", url) == 2
-    assert "say what to erase" in capsys.readouterr().err
+    assert attune("erase", "--store", url, "--user", "ann", "--feedback", "feedback-1") == 2
+    assert capsys.readouterr().err.count("say what to erase") == 2
     assert attune("erase", "--store", url, "--user", "ann") == 0
     assert capsys.readouterr().out == "erased: 1 conversations, 1 pieces of feedback\n"
     assert attune("erase", "--store", url, "--conversation", "b" * 16) == 0
     assert list(Store(url).export()) == []
+
+
+def test_each_setting_but_the_sizes_is_an_option_with_the_same_default() -> None:
+    options = {name: option.default for name, option in signature(main).parameters.items()}
+    options |= {"cors": options["cors"] or (), "max_wait": options["max_wait"] / 1000}
+    settings = asdict(ServeSettings())
+    assert set(settings) - set(options) == {"max_body", "max_chars", "max_messages"}
+    assert {name: options[name] for name in settings if name in options}.items() <= settings.items()
+
+
+def test_one_piece_of_feedback_is_erased_by_its_id(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (opinion,) = Store(url).export_feedback()
+    assert attune("erase", "--store", url, "--feedback", opinion["id"]) == 0
+    assert capsys.readouterr().out == "erased: 0 conversations, 1 pieces of feedback\n"
+    assert list(Store(url).export_feedback()) == []
+    assert len(list(Store(url).export())) == 2
 
 
 @pytest.mark.parametrize(

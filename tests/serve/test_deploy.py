@@ -39,6 +39,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 DOCKERFILE = instructions()
+FINAL = DOCKERFILE[max(i for i, (name, _) in enumerate(DOCKERFILE) if name == "FROM") :]
 
 
 def last(name: str) -> str:
@@ -52,11 +53,19 @@ SERVICE: dict[str, Any] = COMPOSE["services"]["attune"]
 
 
 def test_the_image_is_not_run_by_root_and_keeps_nothing_but_the_cache() -> None:
-    after_last_from = DOCKERFILE[max(i for i, (name, _) in enumerate(DOCKERFILE) if name == "FROM") :]
-    assert ("USER", "attune") in after_last_from
-    assert after_last_from.index(("USER", "attune")) < [name for name, _ in after_last_from].index("CMD")
+    assert ("USER", "attune") in FINAL
+    assert FINAL.index(("USER", "attune")) < [name for name, _ in FINAL].index("CMD")
     assert last("VOLUME") == ENVIRONMENT["ATTUNE_CACHE"]
     assert last("EXPOSE") == ENVIRONMENT["ATTUNE_PORT"]
+
+
+def test_the_image_has_the_library_that_llama_cpp_needs() -> None:
+    """`xllamacpp` is linked with OpenMP; the image of Python that it is put into has none."""
+    before_user = FINAL[: FINAL.index(("USER", "attune"))]
+    (installs,) = (value for name, value in before_user if name == "RUN" and "apt-get install" in value)
+    assert "libgomp1" in installs.split("apt-get install")[1].split("&&")[0].split()
+    assert "--no-install-recommends" in installs
+    assert installs.endswith("rm -rf /var/lib/apt/lists/*"), "in the layer that filled them"
 
 
 def test_what_is_copied_into_the_image_is_there_and_not_ignored() -> None:
@@ -142,19 +151,40 @@ def free_port() -> str:
         return str(listening.getsockname()[1])
 
 
+def place(settings: Mapping[str, str]) -> dict[str, str]:
+    """An environment with a port of its own, and the default system unless the settings name another."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("ATTUNE_SYSTEM", "ATTUNE_ENGINE_URL")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "ATTUNE_PORT": free_port(), **settings}
+
+
+def client(process: subprocess.Popen[str], environment: Mapping[str, str]) -> openai.OpenAI:
+    """For a server that was started, once its health check is content."""
+    until(lambda: _healthy(process, environment), 300)
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{environment['ATTUNE_PORT']}/v1", api_key="none")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_command_of_the_image_answers_with_the_default_system(default_parts: None) -> None:
+    environment = place({})
+    with started(COMMAND, environment) as process:
+        said = {"role": "user", "content": "My old dog died on Monday."}
+        done = client(process, environment).chat.completions.create(model="default", messages=[said])
+        assert done.choices[0].message.content
+        assert done.attune["emotion"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_in_the_files_start_replicas_that_share_conversations(run_folder: Path, postgres: str) -> None:
     """Both commands as they are written, at once, on a new database; each until its own health check is content."""
-    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    here |= {"ATTUNE_SYSTEM": str(run_folder), "ATTUNE_STORE": postgres, "OMP_NUM_THREADS": "1"}
-    places = [{**here, "ATTUNE_PORT": free_port()} for _ in range(2)]
+    settings = {"ATTUNE_SYSTEM": str(run_folder), "ATTUNE_STORE": postgres}
+    places = [place(settings) for _ in range(2)]
     with started(COMMAND, places[0]) as first, started(SERVICE["command"], places[1]) as second:
-        for process, place in zip((first, second), places):
-            until(lambda: _healthy(process, place), 300)  # noqa: B023
-        clients = [
-            openai.OpenAI(base_url=f"http://127.0.0.1:{place['ATTUNE_PORT']}/v1", api_key="none") for place in places
-        ]
+        clients = [client(first, places[0]), client(second, places[1])]
         said = {"role": "user", "content": "My old dog died on Monday."}
         done = clients[0].chat.completions.create(model="default", messages=[said], user="ann")
         answer = {"role": "assistant", "content": done.choices[0].message.content}
@@ -170,6 +200,6 @@ def test_the_commands_in_the_files_start_replicas_that_share_conversations(run_f
     assert (kept["user"], len(kept["turns"])) == ("ann", 4)
 
 
-def _healthy(process: subprocess.Popen[str], place: Mapping[str, str]) -> bool:
+def _healthy(process: subprocess.Popen[str], environment: Mapping[str, str]) -> bool:
     assert process.poll() is None, process.communicate()[1]
-    return subprocess.run(HEALTH, env=place, capture_output=True).returncode == 0
+    return subprocess.run(HEALTH, env=environment, capture_output=True).returncode == 0

@@ -79,6 +79,16 @@ def test_feedback_is_kept_with_consent_only(keeping: Running) -> None:
     assert list(store.export_feedback()) == []
 
 
+def test_feedback_is_erased_by_its_id(keeping: Running) -> None:
+    given = {"messages": TALK, "thumb": "up", "model": "fake", "consent": True}  # of a reply without an id, too
+    id = keeping.post("/v1/feedback", given).json()["id"]
+    assert [row["system"] for row in keeping.app.state.serving.store.export_feedback()] == ["fake"]
+    for count in (1, 0):
+        assert _delete(keeping, f"/v1/feedback/{id}") == (200, {"conversations": 0, "feedback": count})
+    assert list(keeping.app.state.serving.store.export_feedback()) == []
+    assert _delete(keeping, "/v1/feedback/1")[0] == 422
+
+
 @pytest.mark.parametrize("messages", [TALK[:1], TALK[1:], [], [{"role": "tool", "content": "x"}]])
 def test_feedback_is_about_a_reply_to_somebody(keeping: Running, messages: list[dict[str, str]]) -> None:
     answer = keeping.post("/v1/feedback", {"messages": messages, "thumb": "up", "consent": True})

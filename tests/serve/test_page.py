@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,15 @@ import pytest
 
 from attune.dialogue.readers import read
 from attune.emotion.taxonomy import EMOTIONS, INTENTS
+from attune.respond.guard.answers import Answers
+from attune.respond.guard.classifier import HEARD
+from attune.respond.guard.rules import read_data
 from attune.serve.settings import ServeSettings
 from attune.web.headers import POLICY
+from tests.serve.browsing import SAID, WHOLE, controls, links, links_in, say
 from tests.serve.conftest import Running
 from tests.serve.page_server import CARE, LICENCE, PAGE, PIECES, ChatServer
 
-SAID = "My old dog died on Monday, and the house is so quiet."
-WHOLE = "".join(PIECES)
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 
 
@@ -59,55 +61,6 @@ def test_no_file_of_the_page_is_missing_names_another_origin_or_has_code_inside_
 
 
 # ------------------------------------------------------------------------------------------------------ in a browser
-
-
-@pytest.fixture(scope="module")
-def chat_server() -> Iterator[ChatServer]:
-    server = ChatServer()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def open_page(chromium: Any, chat_server: ChatServer) -> Iterator[Callable[..., Any]]:
-    """Opens pages of their own; at the end none may have broken, asked elsewhere, or been stopped by the policy."""
-    chat_server.reset()
-    contexts, wrong, origins = [], [], set()
-
-    def start(url: str = chat_server.url, width: int = 1280, height: int = 800, **more: Any) -> Any:
-        context = chromium.new_context(viewport={"width": width, "height": height}, **more)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-        page.on("request", lambda asked: origins.add(asked.url) if not asked.url.startswith((url, "blob:")) else None)
-        page.goto(url)
-        page.wait_for_selector("#system option", state="attached")
-        return page
-
-    yield start
-    for context in contexts:
-        context.close()
-    assert wrong == []
-    assert origins == set()
-
-
-def say(page: Any, text: str = SAID) -> None:
-    """Send a message by keyboard and wait until it is answered."""
-    before = page.locator(".message.attune .actions").count()
-    page.locator("#message").fill(text)
-    page.keyboard.press("Enter")
-    page.locator(".message.attune .actions").nth(before).wait_for()
-
-
-def controls(page: Any) -> list[tuple[str, str]]:
-    """Role and accessible name of every control, as the browser tells a screen reader."""
-    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
-    kinds = {"button", "textbox", "combobox", "link", "switch", "checkbox", "dialog", "log", "image", "img"}
-    found = [node for node in tree if not node["ignored"] and node["role"]["value"] in kinds]
-    return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in found]
 
 
 @pytest.mark.slow
@@ -260,11 +213,8 @@ class TestHearing:
         chat_server.mode = "care"
         page = open_page()
         say(page, "I do not want to be here any more.")
-        assert CARE.split("\n")[0] in page.inner_text(".message.care .bubble")
-        number, address = page.locator(".message.care a").all()
-        assert number.get_attribute("href") == "tel:116123"
-        assert address.get_attribute("href") == "https://findahelpline.com"
-        assert address.get_attribute("rel") == "noopener noreferrer"
+        assert CARE in page.inner_text(".message.care .bubble")
+        assert links(page, ".message.care .bubble") == [("116 123", "tel:116123"), ("999", "tel:999")]
         assert page.get_by_role("button", name="Another reply").count() == 0
         assert "not generated" in page.inner_text(".message.care .note")
         page.get_by_role("button", name="Why this reply").click()
@@ -273,59 +223,48 @@ class TestHearing:
             page.locator("#why .graph, #why .concepts").count() == 0
         )  # nobody at risk is shown what "die" brings to mind
 
+    def test_every_number_of_every_country_is_a_link_and_nothing_else_is(self, open_page: Callable[..., Any]) -> None:
+        texts = []
+        for country in read_data("helplines.yaml"):
+            answers = Answers(None if country == "default" else country)
+            for risk in HEARD[1:]:
+                said: list[str] = []
+                while (text := answers.to_risk(risk, said)) not in said:
+                    said.append(text)
+                texts += said
+        assert len(texts) > 500
+        for text, found in zip(texts, links_in(open_page(), texts), strict=True):
+            parts = re.findall(r"https://[a-z.]+|\d[\d -]*\d", text.replace("1800RESPECT", "RESPECT"))  # a name
+            address = [part if part.startswith("https:") else "tel:" + re.sub("[ -]", "", part) for part in parts]
+            assert found == [[part.replace("https://", ""), to] for part, to in zip(parts, address)], text
 
-@pytest.mark.slow
-class TestFeedback:
-    def test_nothing_is_sent_without_consent_and_all_of_it_with(
-        self, open_page: Callable[..., Any], chat_server: ChatServer
+    @pytest.mark.parametrize(
+        ("text", "addresses"),
+        [
+            ("text HOME to 741741, or call 1-800-799-7233", ["sms:741741", "tel:18007997233"]),
+            ("call or text 988; text or call 1737", ["tel:988", "tel:1737"]),
+            ("+44 20 7946 0000 or (212) 555-1234 (from abroad)", ["tel:+442079460000", "tel:2125551234"]),
+            ("Samaritans, 116 123 24/7", ["tel:116123"]),
+            ("Lifeline, 1995, 24 hours a day; 142, 7 days a week", ["tel:1995", "tel:142"]),
+            ("116 123 24 hours a day", ["tel:116123"]),
+            ("since 1953, in 2024, 2020-2024, on 2026-01-31, 10-18, 10:00-18:00, 1,000 or 200 people, 100 %", []),
+            ("+49 (0)30 123456, 1800RESPECT, B52000", []),  # better none than a wrong one
+        ],
+    )
+    def test_what_is_no_telephone_number_is_no_link(
+        self, open_page: Callable[..., Any], text: str, addresses: list[str]
     ) -> None:
-        page = open_page()
-        say(page)
-        switch = page.locator(".feedback .consent")
-        page.get_by_role("button", name="This did not help").click()
-        assert switch.is_visible()
-        assert not switch.is_checked()
-        page.get_by_label("I would have said", exact=True).fill("I am so sorry. Tell me about her.")
-        page.get_by_role("button", name="Send feedback").click()
-        page.get_by_text("Nothing was sent").wait_for()
-        assert chat_server.bodies("/v1/feedback") == []
-        switch.check()
-        page.get_by_role("button", name="Send feedback").click()
-        page.get_by_text("Kept with your consent").wait_for()
-        (sent,) = chat_server.bodies("/v1/feedback")
-        assert sent == {
-            "reply_id": sent["reply_id"],
-            "messages": [{"role": "user", "content": SAID}, {"role": "assistant", "content": WHOLE}],
-            "thumb": "down",
-            "better": "I am so sorry. Tell me about her.",
-            "consent": True,
-        }
-        assert sent["reply_id"]
-        page.reload()  # consent is asked for again
-        page.wait_for_selector(".message.attune .actions")
-        page.click("#open-about")
-        assert not page.locator("#about .consent").is_checked()
+        (found,) = links_in(open_page(), [text])
+        assert [address for _, address in found] == addresses
 
-    def test_a_server_that_keeps_nothing_is_asked_for_nothing(
-        self, open_page: Callable[..., Any], chat_server: ChatServer
-    ) -> None:
-        chat_server.stores = False
+    def test_an_address_opens_apart(self, open_page: Callable[..., Any], chat_server: ChatServer) -> None:
+        chat_server.mode, chat_server.care = "care", Answers().to_risk("abuse", said=[])
         page = open_page()
-        say(page)
-        page.get_by_role("button", name="This helped").click()
-        page.get_by_text("this server keeps nothing").wait_for()
-        assert page.get_by_role("button", name="This helped").get_attribute("aria-pressed") == "true"
-        assert chat_server.bodies("/v1/feedback") == []
-
-    def test_a_refusal_of_the_server_is_told(self, open_page: Callable[..., Any], chat_server: ChatServer) -> None:
-        page = open_page()
-        say(page)
-        chat_server.stores = False
-        page.click("#open-about")
-        page.locator("#about .consent").check()
-        page.keyboard.press("Escape")
-        page.get_by_role("button", name="This helped").click()
-        page.get_by_text("Not kept. This server keeps nothing.").wait_for()
+        say(page, "He hit me again.")
+        address = page.locator(".message.care a[href^=https]")
+        assert address.get_attribute("href") == "https://findahelpline.com"
+        assert address.get_attribute("rel") == "noopener noreferrer"
+        assert address.get_attribute("target") == "_blank"
 
 
 @pytest.mark.slow

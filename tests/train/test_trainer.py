@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from attune.errors import AttuneError, DataError
@@ -17,7 +18,7 @@ from attune.generate.systems import open_system
 from attune.train.checkpoints import Progress
 from attune.train.data import load_split
 from attune.train.recipes import TrainingSettings, load_recipe
-from attune.train.trainer import Trainer, train
+from attune.train.trainer import Trainer, check_run, train
 
 SMALL = [
     "text.vectors=null", "model.d_model=16", "model.ffn=16", "training.batch_size=8", "training.warmup=10",
@@ -144,6 +145,24 @@ def test_a_run_folder_is_never_overwritten_by_other_settings(corpus: Path, tmp_p
         train(other, corpus, tmp_path / "file")
 
 
+@pytest.mark.parametrize(("system", "key"), [("transformer", "ffn"), ("attune", "longest")])
+def test_a_run_from_before_a_setting_was_there_is_gone_on_with(system: str, key: str, tmp_path: Path) -> None:
+    recipe = load_recipe(system)
+    known = yaml.safe_load(recipe.dump())
+    del known["training"]["skip"], known["model"][key]
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump({**known, "about": "the same in other words"}))
+    check_run(tmp_path, recipe, fresh=False)
+    for text in (
+        yaml.safe_dump({**known, "model": {**known["model"], key: 64}}),
+        yaml.safe_dump({**known, "old": 1}),
+        "{",
+    ):
+        file.write_text(text)
+        with pytest.raises(AttuneError, match="other settings"):
+            check_run(tmp_path, recipe, fresh=False)
+
+
 def test_a_split_without_dialogues_or_examples_is_an_error(corpus: Path, tmp_path: Path) -> None:
     lonely = {"id": "a", "turns": [{"role": "speaker", "text": "hello"}]}
     for split in ("train", "valid", "test"):
@@ -197,11 +216,30 @@ def test_training_may_begin_with_the_weights_of_a_finished_run(corpus: Path, tmp
     assert curve[0]["step"] == 0
     assert curve[0]["ppl"] == pytest.approx(summary["best_valid_ppl"], rel=1e-4)
     assert went_on["best_valid_ppl"] < summary["best_valid_ppl"]
+    third = train(
+        load_recipe("transformer", None, settings(f"training.start={more}", "training.epochs=1")),
+        corpus,
+        tmp_path / "third",
+    )
+    assert third["validation"][0]["step"] == 0
+    for folder, run in (("before", more), ("before/before", first)):
+        assert (tmp_path / "third" / folder / "summary.json").read_bytes() == (run / "summary.json").read_bytes()
     spoilt = ["training.lr=10", "training.patience=1", "training.clip=0"]
     worse = train(load_recipe("transformer", None, settings(*start, *spoilt)), corpus, tmp_path / "worse")
     assert (worse["best_step"], worse["steps"]) == (0, 12), "one validation without a better one ends it"
     kept, begun = (load_file(run / "model.safetensors") for run in (tmp_path / "worse", first))
     assert all(torch.equal(kept[name], begun[name]) for name in begun), "nothing beat what it began with"
+
+
+def test_the_first_examples_may_be_left_out(corpus: Path, tmp_path: Path) -> None:
+    every = train(load_recipe("transformer", None, settings("training.epochs=1")), corpus, tmp_path / "all")
+    left = ["training.epochs=1", "training.skip=2"]
+    fewer = train(load_recipe("transformer", None, settings(*left)), corpus, tmp_path / "fewer")
+    assert fewer["examples"] == every["examples"] - 2
+    two = train(load_recipe("transformer", None, settings(*left, "training.limit=2")), corpus, tmp_path / "two")
+    assert two["examples"] == 2
+    with pytest.raises(AttuneError, match=r"training\.skip"):
+        train(load_recipe("transformer", None, settings("training.skip=999999")), corpus, tmp_path / "none")
 
 
 def test_a_start_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from attune.errors import DataError
+from attune.errors import AttuneError, DataError
 from attune.web.app import base_app
 from attune.web.errors import Problem
 from attune.web.headers import HEADERS
@@ -37,6 +37,8 @@ def notes(**settings: Any) -> FastAPI:
         """Keep a note."""
         if name == "bad":
             raise DataError("line 3: no text")
+        if name == "full":
+            raise AttuneError("cannot write notes.txt: no space left")
         if name == "broken":
             raise RuntimeError(f"cannot keep {note.text}")
         if name == "taken":
@@ -70,6 +72,9 @@ def test_every_mistake_is_answered_in_the_same_shape() -> None:
     assert union["param"] == "copies"
     bad = ask(app, "POST", "/notes/bad", json={"text": "x"})
     assert (bad.status_code, error(bad)["message"]) == (422, "line 3: no text")
+    ours = ask(app, "POST", "/notes/full", json={"text": "x"})
+    assert (ours.status_code, error(ours)["code"]) == (500, "internal_error"), "not a mistake of whoever called"
+    assert "notes.txt" not in ours.text
     taken = ask(app, "POST", "/notes/taken", json={"text": "x"})
     assert (taken.status_code, error(taken)["code"], taken.headers["retry-after"]) == (409, "taken", "1")
     for method, path, status in (("GET", "/nowhere", 404), ("GET", "/notes/a", 405)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -43,7 +43,7 @@ class Engine(Protocol):
         """
         ...
 
-    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Generator[str, None, None]:
         """Pieces of the text of a reply as they are said. Closing the iterator stops the decoding."""
         ...
 

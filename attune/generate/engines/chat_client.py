@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -25,14 +25,16 @@ class RemoteError(AttuneError):
 
 
 class RemoteRefusal(RemoteError):
-    """The server does not take a request as it stands."""
+    """The server does not take this one request as it stands, or has nothing to say to it."""
 
 
 @dataclass(frozen=True)
 class Address:
     """Where a server is, and how patiently it is asked.
 
-    >>> Address("http://localhost:8000").url
+    A user and password in the URL are taken out of it, so that nothing that names the server tells them.
+
+    >>> Address("http://me:secret@localhost:8000").url
     'http://localhost:8000/v1'
     """
 
@@ -47,13 +49,20 @@ class Address:
     """Seconds to wait for a connection."""
     silence: float = 60.0
     """Seconds without a word from the server."""
+    login: tuple[str, str] | None = field(default=None, init=False, repr=False)
+    """The user and password that were in the URL."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url.strip())
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise SettingsError(f"{URL}: '{self.url}' is no address; expected one such as http://localhost:8000/v1")
+            shown = self.url.rpartition("@")[2]
+            raise SettingsError(f"{URL}: '{shown}' is no address; expected one such as http://localhost:8000/v1")
+        login, _, host = parts.netloc.rpartition("@")
         path = parts.path.rstrip("/").removesuffix("/chat/completions").rstrip("/")
-        object.__setattr__(self, "url", f"{parts.scheme}://{parts.netloc}{path or '/v1'}")
+        object.__setattr__(self, "url", f"{parts.scheme}://{host}{path or '/v1'}")
+        if login:
+            user, _, password = login.partition(":")
+            object.__setattr__(self, "login", (unquote(user), unquote(password)))
         if self.tries < 1:
             raise SettingsError(f"tries must be at least 1, not {self.tries}")
 
@@ -76,7 +85,7 @@ class ChatClient:
         self._model = address.model
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         limit = httpx.Timeout(address.silence, connect=address.connecting)
-        self._http = httpx.Client(headers=headers, timeout=limit, follow_redirects=True)
+        self._http = httpx.Client(headers=headers, auth=address.login, timeout=limit, follow_redirects=True)
 
     def close(self) -> None:
         self._http.close()

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import groupby
@@ -159,7 +159,7 @@ class LlamaEngine:
                 future.cancel()
         return found
 
-    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Generator[str, None, None]:
         pieces: SimpleQueue[str | Exception | None] = SimpleQueue()
         left = threading.Event()
 

@@ -32,6 +32,28 @@ REMEMBERED = 256  # contexts; both heads are asked about the same ones
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
+class LightTokens:
+    """Texts as an encoder reads them, in its own tokens."""
+
+    def __init__(self, file: Path, longest: int) -> None:
+        self.longest = longest
+        self.tokenizer = Tokenizer.from_file(str(file))
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        ids = [(self.tokenizer.token_to_id(first), self.tokenizer.token_to_id(end)) for first, end in MARKS]
+        marks = next(((first, end) for first, end in ids if first is not None and end is not None), None)
+        if marks is None:
+            raise DataError(f"{file}: it has no {' and '.join(MARKS[0])}")
+        self._first, self._end = marks
+
+    def ids(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """`<CLS> u1 <SEP> u2 <SEP> …`; of what is too long the beginning is left out."""
+        said = [
+            token for text in texts for token in (*self.tokenizer.encode(text, add_special_tokens=False).ids, self._end)
+        ]
+        return (self._first, *said[-(self.longest - 1) :])
+
+
 class LightPerceiver:
     """The folder of a perceiver's run: `config.json`, `model.safetensors` and the encoder's `tokenizer.json`."""
 
@@ -41,15 +63,7 @@ class LightPerceiver:
         needed(folder, "config.json", WEIGHTS, "encoder/tokenizer.json")
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         base = packaged(config)
-        self.longest: int = config["context_tokens"]
-        self.tokenizer = Tokenizer.from_file(str(folder / "encoder" / "tokenizer.json"))
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
-        ids = [(self.tokenizer.token_to_id(first), self.tokenizer.token_to_id(end)) for first, end in MARKS]
-        marks = next(((first, end) for first, end in ids if first is not None and end is not None), None)
-        if marks is None:
-            raise DataError(f"{folder / 'encoder' / 'tokenizer.json'}: it has no {' and '.join(MARKS[0])}")
-        self._first, self._end = marks
+        self.tokens = LightTokens(folder / "encoder" / "tokenizer.json", config["context_tokens"])
         try:
             trained = {name: value.astype(np.float32) for name, value in load_file(folder / WEIGHTS).items()}
         except (OSError, SafetensorError) as error:
@@ -62,7 +76,7 @@ class LightPerceiver:
                 raise DataError(f"{folder / WEIGHTS}: not a perceiver's weights: no {error.args[0]}") from None
         place = locate(base)
         added = differences(trained, mapped(place / WEIGHTS, base))
-        self._encoder = Encoder(base, place, longest=self.longest, threads=threads, added=added)
+        self._encoder = Encoder(base, place, longest=self.tokens.longest, threads=threads, added=added)
         self._known: OrderedDict[tuple[int, ...], dict[str, Array]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -74,17 +88,8 @@ class LightPerceiver:
         """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
         return self._shares("label", contexts)
 
-    def ids(self, context: Context) -> tuple[int, ...]:
-        """`<CLS> u1 <SEP> u2 <SEP> …`; of what is too long the beginning is left out."""
-        said = [
-            token
-            for turn in context
-            for token in (*self.tokenizer.encode(turn.text, add_special_tokens=False).ids, self._end)
-        ]
-        return (self._first, *said[-(self.longest - 1) :])
-
     def _shares(self, head: str, contexts: Sequence[Context]) -> Array:
-        rows = [self.ids(context) for context in contexts]
+        rows = [self.tokens.ids([turn.text for turn in context]) for context in contexts]
         with self._lock:
             found = {ids: self._known[ids] for ids in rows if ids in self._known}
         if new := list(dict.fromkeys(ids for ids in rows if ids not in found)):
@@ -101,18 +106,16 @@ class LightPerceiver:
 
 
 def packaged(config: Mapping[str, object]) -> str:
-    """The part that a perceiver's encoder is; an error says why it cannot run without torch."""
+    """The part that a run's encoder is; an error says why it cannot run without torch."""
     name = str(config.get("encoder"))
     if name not in SHAPES:
-        raise SettingsError(
-            f"without torch, a perceiver's encoder is one of {', '.join(map(repr, SHAPES))}, not '{name}'"
-        )
+        raise SettingsError(f"without torch, the encoder is one of {', '.join(map(repr, SHAPES))}, not '{name}'")
     if config.get("pooling") != "mean":
-        raise SettingsError(f"without torch, a perceiver's pooling is 'mean', not '{config.get('pooling')}'")
+        raise SettingsError(f"without torch, the pooling is 'mean', not '{config.get('pooling')}'")
     bases: dict[str, dict[str, str]] = config.get("bases") or {}  # type: ignore[assignment]
     pinned = next(value for file, value in PARTS[name].files.items() if file.endswith(WEIGHTS))
     if (trained_on := bases.get("encoder", {}).get("checksum", pinned)) != pinned:
-        raise DataError(f"the perceiver was trained on other weights of '{name}' ({trained_on[:12]}…) than the part's")
+        raise DataError(f"the run was trained on other weights of '{name}' ({trained_on[:12]}…) than the part's")
     return name
 
 

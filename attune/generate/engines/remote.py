@@ -73,7 +73,7 @@ class RemoteSpeaker:
                         said = True
                         yield piece
         if not said:
-            raise RemoteError(f"{self.client.address.url}: the server answered with nothing")
+            raise RemoteRefusal(f"{self.client.address.url}: the server answered with nothing")
 
     def _chunks(self, ask: Ask) -> Generator[dict[str, Any], None, None]:
         body = self._body(ask)
@@ -96,7 +96,7 @@ class RemoteSpeaker:
             if len(found) >= ask.count:
                 break
         if not found:
-            raise RemoteError(f"{self.client.address.url}: the server answered with nothing")
+            raise RemoteRefusal(f"{self.client.address.url}: the server answered with nothing")
         return found[: ask.count]
 
     def _complete(self, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -207,10 +207,14 @@ class RemoteSystem:
 
     @property
     def name(self) -> str:
-        return f"remote:{self.speaker.client.address.model or self.speaker.client.address.url}"
+        """Without the server's address, because a name is shown to everybody."""
+        model = self.speaker.client.address.model
+        return f"remote:{model}" if model else "remote"
 
     def close(self) -> None:
         self.speaker.close()
+        if self.local is not None and hasattr(self.local, "close"):
+            self.local.close()
 
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         with self._alone:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class TorchEngine:
             found[row] = Generated(tuple(said[row]), tuple((-nll).tolist()))
         return found
 
-    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+    def stream(self, prompt: Sequence[int], decoding: Decoding, seed: int = 0) -> Generator[str, None, None]:
         text = DecodeStream(skip_special_tokens=True)
         read, last = self._read([prompt]), int(prompt[-1])
         for token in stream(self.model, read, decoding, bos=last, eos=self.eos, forbidden=self.forbidden, seed=seed):

@@ -90,4 +90,6 @@ def smoothed_nll(
     >>> round(loss.item() / 2, 4) == round(nll[0].item(), 4) == 1.3863
     True
     """
+    if not torch.is_grad_enabled():  # ctx.needs_input_grad does not tell
+        hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
     return _SmoothedNll.apply(hidden, weight, bias, target, smoothing)

@@ -25,9 +25,12 @@ class Answers:
     True
     """
 
-    def __init__(self, country: str | None = None) -> None:
+    def __init__(self, country: str | None = None, name: str = "") -> None:
+        """`name` is what the listener calls itself when it is asked who it is."""
         lines = helplines(country or os.environ.get(COUNTRY))
         self._texts = read_data("answers.yaml")
+        who = {"who": f"{name}, " if name else ""}
+        self._machine = [_filled(self._texts[text], who) for text in ("machine", "machine, again")]
         self._risks = {
             label: [_filled(text, lines) for text in (texts["first"], *texts["again"])]
             for label, texts in self._texts.items()
@@ -39,7 +42,7 @@ class Answers:
         plain = " ".join(text.split())
         said = [*(one for texts in self._risks.values() for one in texts)]
         said += [*self._texts["fallback"], *self._texts["fallback in danger"]]
-        said += [_filled(self._texts[name], {}) for name in ("machine", "machine, again")]
+        said += self._machine
         return any(one.startswith(plain) for one in said)
 
     def to_risk(self, label: str, said: Sequence[str]) -> str:
@@ -52,7 +55,7 @@ class Answers:
         return any(self._risks[label][0] in " ".join(text.split()) for text in said)
 
     def to_machine_asked(self, said: Sequence[str]) -> str:
-        first, again = (_filled(self._texts[name], {}) for name in ("machine", "machine, again"))
+        first, again = self._machine
         return again if first in said else first
 
     def instead(self, said: Sequence[str], seed: int, *, in_danger: bool) -> str:

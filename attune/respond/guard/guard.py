@@ -173,9 +173,12 @@ class Guard:
         return _Sign(None, f"nothing found; classifier: a risk with {sure:.2f}")
 
 
-def load_guard(country: str | None = None) -> Guard:
-    """The guard, with the helplines of a country (two letters; by default `ATTUNE_COUNTRY`, else international words)."""
-    return Guard(_classifier(), Answers(country))
+def load_guard(country: str | None = None, name: str = "") -> Guard:
+    """The guard, with the helplines of a country (two letters; by default `ATTUNE_COUNTRY`, else international words).
+
+    `name` is what the listener calls itself.
+    """
+    return Guard(_classifier(), Answers(country, name))
 
 
 @lru_cache(maxsize=1)

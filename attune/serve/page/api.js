@@ -30,9 +30,14 @@ export async function analyze(messages, model, signal) {
   return (await ask("/v1/analyze", { messages, model }, signal)).json();
 }
 
-/** Keep what a person thinks of a reply. Call it only with their consent. */
+/** Keep what a person thinks of a reply; the id by which it can be erased. Call it only with their consent. */
 export async function feedback(about) {
-  await ask("/v1/feedback", { ...about, consent: true });
+  return (await (await ask("/v1/feedback", { ...about, consent: true })).json()).id;
+}
+
+/** Erase what was kept under an id. Nothing else is sent. */
+export async function retract(id) {
+  await ask(`/v1/feedback/${id}`, null, null, "DELETE");
 }
 
 /** Whether this server keeps feedback: "ok", "away", or "none"; null if it does not say. */
@@ -40,12 +45,12 @@ export async function store() {
   return (await (await ask("/health")).json()).store ?? null;
 }
 
-/** A reply, piece by piece: yields {text} as it comes and {attune} once, at the end. Not streamed, it comes as one piece. */
+/** A reply, piece by piece: yields {id, model, text} as it comes, with `attune` once, at the end. Not streamed, it comes as one piece. */
 export async function* reply(request, signal) {
   const response = await ask("/v1/chat/completions", request, signal);
   if (!request.stream) {
-    const { choices, attune } = await response.json();
-    yield { text: choices[0].message.content, attune };
+    const { id, model, choices, attune } = await response.json();
+    yield { id, model, text: choices[0].message.content, attune };
     return;
   }
   let ended = false;
@@ -56,9 +61,8 @@ export async function* reply(request, signal) {
     }
     const chunk = JSON.parse(data);
     if (chunk.error) throw new Trouble("broken", chunk.error.message ?? "The server could not finish this reply.");
-    const text = chunk.choices?.[0]?.delta?.content;
-    if (text) yield { text };
-    if (chunk.attune) yield { attune: chunk.attune };
+    const { id, model, choices, attune } = chunk;
+    yield { id, model, text: choices?.[0]?.delta?.content, attune };
   }
   if (!ended) throw new Trouble("broken", "The connection broke off before the reply was finished.");
 }
@@ -85,12 +89,12 @@ async function* events(response, signal) {
   }
 }
 
-async function ask(path, body, signal) {
+async function ask(path, body, signal, method = body ? "POST" : "GET") {
   const headers = { ...(body && { "Content-Type": "application/json" }), ...(key && { Authorization: `Bearer ${key}` }) };
   const sent = body && JSON.stringify(body);
   let response;
   try {
-    response = await fetch(path, { method: body ? "POST" : "GET", headers, body: sent, signal, credentials: "same-origin" });
+    response = await fetch(path, { method, headers, body: sent, signal, credentials: "same-origin" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Trouble("away", "The server does not answer. Is it running, and are you online?");

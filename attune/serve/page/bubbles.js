@@ -2,11 +2,11 @@
 
 import { icon, node } from "./dom.js";
 import { Feedback } from "./feedback.js";
+import { linked } from "./links.js";
 import { ribbon } from "./wheel.js";
 import { colour } from "./words.js";
 
 const SLOW = 8000; // milliseconds after which waiting is spoken of again
-const LINK = /(https:\/\/[^\s<>"')]+[^\s<>"').,;:]|(?<=\b(?:call|dial|phone|ring)(?: or text)? )\+?\d[\d -]*\d)/i;
 
 /** What the person said, with a ribbon of what was heard in it. */
 export class PersonBubble {
@@ -77,7 +77,7 @@ export class ReplyBubble {
       said.open,
       this.turn.reply?.guard?.action === "answered" ? null : other, // what was written beforehand stays
     );
-    return node("div", { class: "about-reply" }, row, said.form, said.state);
+    return node("div", { class: "about-reply" }, row, said.form, said.state, said.reference);
   }
 }
 
@@ -87,13 +87,4 @@ function who(text) {
 
 function bubble(text) {
   return node("div", { class: "bubble", dir: "auto" }, text);
-}
-
-/** A careful message with its addresses and numbers as links; they open apart, and only when asked to. */
-function linked(text) {
-  return text.split(LINK).map((part, i) => {
-    if (i % 2 === 0) return part;
-    if (!part.startsWith("https:")) return node("a", { href: `tel:${part.replace(/[ -]/g, "")}` }, part);
-    return node("a", { href: part, target: "_blank", rel: "noopener noreferrer" }, part.replace("https://", ""));
-  });
 }

@@ -45,8 +45,9 @@ async function answer() {
   follow();
   hear(person, request, signal);
   try {
-    for await (const { text, attune } of reply(request, signal)) {
+    for await (const { id, model, text, attune } of reply(request, signal)) {
       const low = isLow();
+      Object.assign(turn, { id, model });
       if (text) bubble.write(text);
       if (attune) {
         turn.reply = attune;

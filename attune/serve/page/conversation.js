@@ -3,8 +3,8 @@
 const PLACE = "attune.conversation";
 
 /**
- * A turn is {role, content} and, of the person: `heard` (the analysis); of Attune: `reply` (what the server said about it),
- * `stopped`, `thumb`, `better`.
+ * A turn is {role, content} and, of the person: `heard` (the analysis); of Attune: `id`, `model` (the system), `reply` (what the
+ * server said about it), `stopped`, `thumb`, `better`, and `kept`: {id, thumb, better} of the feedback that the server keeps.
  */
 export class Conversation {
   constructor() {
@@ -56,10 +56,10 @@ export class Conversation {
 
   /** The whole as a file that `attune explain --dialogue` and every other verb reads (the format `chat`). */
   exported() {
-    const messages = this.turns.map(({ role, content, heard, reply, stopped, thumb, better }) => {
+    const messages = this.turns.map(({ role, content, heard, reply, stopped, thumb, better, kept }) => {
       const { reply_id, ...why } = reply ?? {};
       const said = { emotion: heard?.emotion, emotions: heard?.emotions, attune: reply ? why : undefined };
-      return { role, content, ...said, stopped: stopped || undefined, thumb: thumb ?? undefined, better: better ?? undefined };
+      return { role, content, ...said, stopped: stopped || undefined, thumb: thumb ?? undefined, better: better ?? undefined, feedback: kept?.id };
     });
     return JSON.stringify({ id: `chat-${new Date().toISOString()}`, messages }, null, 2);
   }

@@ -1,11 +1,11 @@
-// What a person thinks of a reply. Nothing leaves the page before they have said that it may be kept.
+// What a person thinks of a reply. Nothing leaves the page before they have said that it may be kept, and it can be taken back.
 
-import { Trouble, feedback } from "./api.js";
+import { Trouble, feedback, retract } from "./api.js";
 import { icon, node } from "./dom.js";
 
 const KEPT = "Kept with your consent. Thank you.";
+const BACK = "Taken back.";
 const HERE = "Noted in this tab and its export only: this server keeps nothing.";
-const UNSENT = "Nothing was sent: switch on “Keep this conversation” first, if you agree.";
 
 /** One switch for the whole page, shown in several places; off in every new tab. */
 export const consent = {
@@ -46,7 +46,7 @@ export class Feedback {
       { class: "feedback", hidden: true, on: { submit: (event) => this.#submit(event), keydown: (event) => this.#escape(event) } },
       node("label", { class: "field" }, node("span", {}, "I would have said"), this.text),
       node("label", { class: "switch" }, this.switch, node("span", {}, "Keep this conversation with my feedback")),
-      node("p", { class: "small" }, "If you agree, this server keeps the conversation up to this reply, your thumb and your words, for study and training. Otherwise nothing is sent."),
+      node("p", { class: "small" }, "If you agree, this server keeps the conversation up to this reply, which system gave it, your thumb and your words, for study and training. Otherwise nothing is sent."),
       node(
         "div",
         { class: "choices" },
@@ -55,6 +55,9 @@ export class Feedback {
       ),
     );
     this.state = node("p", { class: "state", role: "status" });
+    this.id = node("code");
+    this.reference = node("p", { class: "note" }, "Your feedback’s number: ", this.id, ". To have it erased, take it back here, or name the number to whoever runs this server.");
+    this.sent = Promise.resolve(); // what is on its way
     this.#show();
   }
 
@@ -63,9 +66,9 @@ export class Feedback {
       this.turn.thumb = this.turn.thumb === way ? null : way;
       this.keep();
       this.#show();
-      if (!consent.possible) this.#say(this.turn.thumb ? HERE : "");
-      else if (consent.given) this.#send();
-      else if (this.turn.thumb) this.#toggle(true, false);
+      if (!consent.possible) return this.#say(this.turn.thumb ? HERE : "");
+      if (this.turn.thumb && !consent.given) this.#toggle(true, false);
+      this.#send();
     };
     return node("button", { type: "button", class: "quiet thumb", "aria-label": name, title: name, "aria-pressed": "false", on: { click: press } }, icon(way));
   }
@@ -73,6 +76,8 @@ export class Feedback {
   #show() {
     this.up.setAttribute("aria-pressed", String(this.turn.thumb === "up"));
     this.down.setAttribute("aria-pressed", String(this.turn.thumb === "down"));
+    this.id.textContent = this.turn.kept?.id ?? "";
+    this.reference.hidden = !this.turn.kept;
   }
 
   #toggle(open, focus = true) {
@@ -92,28 +97,51 @@ export class Feedback {
     event.preventDefault();
     this.turn.better = this.text.value.trim() || null;
     this.keep();
-    if (!consent.possible) {
-      this.#say(HERE);
-      this.#toggle(false);
-    } else if (!consent.given) {
-      this.#say(UNSENT, true);
-      this.switch.focus();
-    } else if (!this.turn.better && !this.turn.thumb) {
-      this.#say("There is nothing to send yet: give a thumb, or say it in your words.", true);
-      this.text.focus();
-    } else this.#send();
+    if (consent.possible) return this.#send(true);
+    this.#say(HERE);
+    this.#toggle(false);
   }
 
-  async #send() {
-    const { thumb = null, better = null, reply } = this.turn;
+  /** One after the other, so that the last word counts. `asked`: by the button, not by a thumb alone. */
+  #send(asked = false) {
+    this.sent = this.sent.then(() => this.#settle(asked));
+  }
+
+  /** Let the server keep what it may. Without consent that is at most what it keeps already; the rest of that is taken back. */
+  async #settle(asked) {
+    const { id = null, model, thumb = null, better = null, kept } = this.turn;
+    const allowed = (now, before) => (consent.given || now === before ? now : null);
+    const said = { thumb: allowed(thumb, kept?.thumb), better: allowed(better, kept?.better) };
+    const any = Boolean(said.thumb || said.better);
+    const back = Boolean((kept?.thumb && !said.thumb) || (kept?.better && !said.better));
     try {
-      await feedback({ reply_id: reply?.reply_id ?? null, messages: this.messages(), thumb, better });
-      this.#say(KEPT);
-      if (!this.form.hidden) this.#toggle(false);
+      if (any && (consent.given || back)) {
+        this.turn.kept = { id: await feedback({ reply_id: id, model, messages: this.messages(), ...said }), ...said };
+      } else if (kept && !any) {
+        await retract(kept.id);
+        delete this.turn.kept;
+      }
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
-      this.#say(`Not kept. ${error.message}`, true);
+      return this.#say(`${any ? "Not kept" : "Not taken back"}. ${error.message}`, true);
     }
+    this.keep();
+    this.#show();
+    if (said.thumb !== thumb || said.better !== better) this.#unsent(asked, back);
+    else if (any || kept) {
+      this.#say(back ? `${BACK}${any ? " The rest stays kept." : ""}` : KEPT);
+      if (!this.form.hidden) this.#toggle(false, asked);
+    } else if (asked) {
+      this.#say("There is nothing to send yet: give a thumb, or say it in your words.", true);
+      this.text.focus();
+    } else this.#say("");
+  }
+
+  /** Something is new, and there is no consent to send it. */
+  #unsent(asked, back) {
+    if (asked) this.#say(`${back ? `${BACK} Nothing new` : "Nothing"} was sent: switch on “Keep this conversation” first, if you agree.`, true);
+    else if (back) this.#say(BACK);
+    if (asked) this.switch.focus();
   }
 
   #say(text, wrong = false) {

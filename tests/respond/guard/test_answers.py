@@ -91,3 +91,12 @@ def test_the_fallback_changes_with_the_seed_and_is_not_repeated() -> None:
         said.append(answers.instead(said, 3, in_danger=False))
     assert len(set(said)) == 8
     assert answers.instead([], 0, in_danger=True) != answers.instead([], 0, in_danger=False)
+
+
+def test_who_has_a_name_says_it_and_that_it_is_a_program() -> None:
+    named, plain = Answers(name="Robin {of} Attune"), Answers()
+    first = named.to_machine_asked([])
+    assert first.startswith("I'm Robin {of} Attune, a computer program, not a person")
+    assert "still Robin {of} Attune, a computer program" in named.to_machine_asked([first])
+    assert named.own(first)
+    assert plain.to_machine_asked([]).startswith("I'm a computer program, not a person")

@@ -1,0 +1,52 @@
+"""The programs in benchmarks/: what they compare is alike, and `make bench` starts only those that need nothing."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import attune
+from attune.models import pretrained
+from benchmarks import ablations, engines
+from tests.generate import tiny
+
+TREE = Path(attune.__file__).parents[1]
+
+
+def test_torch_is_timed_as_a_run_is_opened_and_reads_each_prompt_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = tiny.with_adapters()
+    save_file(tiny.adapters(trained), tmp_path / "adapters.safetensors")
+    monkeypatch.setattr(pretrained, "find_base", lambda name, role: SimpleNamespace(load=tiny.decoder))
+    arguments = argparse.Namespace(folder=tmp_path, threads=1)
+    engine: Any = engines.in_torch(arguments, tiny.tokenizer(), engines.EOS, engines.OTHER)
+    layer = "model.layers.1.mlp.up_proj.base_layer.weight"
+    before, after = (model.state_dict()[layer].numpy() for model in (trained, engine.model.decoder))
+    assert np.abs(after - before).max() > 0.1, "the adapters are worked in"
+    engine.after([[5, 6, 7]], [8])
+    assert len(engine.readings) == 0, "nothing is remembered"
+
+
+def test_variants_that_begin_with_the_weights_of_others_are_not_compared() -> None:
+    named = ablations.comparable("attune")
+    assert named[0] == "default"
+    assert {"bare", "no-emotion", "no-concepts"} < set(named)
+    assert not {"deep", "deeper"} & set(named)
+
+
+def test_make_bench_starts_no_program_that_needs_to_be_told_something() -> None:
+    told = subprocess.run(["make", "-n", "bench"], cwd=TREE, capture_output=True, text=True, check=True).stdout
+    programs = set(re.findall(r"benchmarks/\w+\.py", told))
+    assert "benchmarks/engines.py" in programs
+    for program in programs:
+        text = (TREE / program).read_text(encoding="utf-8")
+        assert not re.search(r'required=True|add_argument\("\w+"\)', text), program
