@@ -77,8 +77,8 @@ class Guard:
     Checked(ok=False, kind='insult', why='rule: no reply is insult (“you are such an idiot”)')
     """
 
-    def __init__(self, classifier: Classifier, answers: Answers) -> None:
-        self._classifier, self._answers = classifier, answers
+    def __init__(self, hears: Classifier, judges: Classifier, answers: Answers) -> None:
+        self._hears, self._judges, self._answers = hears, judges, answers
         self._rules, self._reader = load_rules(), load_reader()
         self._sign = lru_cache(maxsize=4096)(self._sign_of)
 
@@ -119,7 +119,7 @@ class Guard:
         in_danger = bool(danger or self._sign(last).label)
         if found := self._rules.refused(text, in_danger=in_danger, asked=self._rules.asks(self._reader.read(last))):
             return Checked(False, found.kind, f"rule: {found.rule} (“{found.words}”)")
-        shares = self._classifier.judge([(said, text)])[0]
+        shares = self._judges([(said, text)])[0]
         worst = 1 + int(shares[1:].argmax())
         if 1 - shares[0] >= REFUSED_FROM:
             return Checked(
@@ -160,7 +160,7 @@ class Guard:
         if not re.search(r"\w", text):
             return _Sign(None, "there are no words in it")
         pieces = list(_pieces(text))
-        shares = self._classifier.hear(pieces)
+        shares = self._hears(pieces)
         at = int(shares[:, 0].argmin())
         likeliest = HEARD[1 + int(shares[at, 1:].argmax())]
         if found := self._rules.risk(text):
@@ -178,12 +178,7 @@ def load_guard(country: str | None = None, name: str = "") -> Guard:
 
     `name` is what the listener calls itself.
     """
-    return Guard(_classifier(), Answers(country, name))
-
-
-@lru_cache(maxsize=1)
-def _classifier() -> Classifier:
-    return load_classifier()
+    return Guard(load_classifier("hear"), load_classifier("judge"), Answers(country, name))
 
 
 def _talk(turns: Sequence[Turn | str]) -> _Talk:

@@ -1,7 +1,7 @@
-"""Fit the guard's classifier to the tuning data: ``python -m attune.respond.guard.train [ROUND]``, from that round on.
+"""Fit one of the guard's classifiers to the tuning data: ``python -m attune.respond.guard.train TASK [ROUND]``, from that round on.
 
 It needs the extra "train", and EmpatheticDialogues below ATTUNE_DATA: how people talk when nothing is wrong, of which the tuning data
-alone know too little. One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
+alone know too little. TASK is "hear" or "judge". One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
 validation split, is printed at the end. The words of the messages, by frequency, are what misspelt words are mended to (`data/known.txt`).
 """
 
@@ -26,22 +26,20 @@ from safetensors.numpy import load_file, save
 from attune.dialogue.readers import read
 from attune.files import atomic_write
 from attune.parts import locate
-from attune.respond.guard.classifier import HEARD, JUDGED, OF_ANOTHER, SCALE, WEIGHTS, Array, Classifier
+from attune.respond.guard.classifier import HEARD, JUDGED, OF_ANOTHER, SCALE, TASKS, Array, Classifier, weights_of
 from attune.respond.guard.words import KNOWN, Reader, load_reader, real_words
 
 if TYPE_CHECKING:
     import torch
 
 RANK = 16  # of what is added to each layer
-ROUNDS = (
-    (3, 2e-3),
-    (2, 1e-3),
-    (2, 1e-3),
-)  # epochs, and the rate that falls to nothing over them; each round starts where the last ended
+# Epochs, and the rate that falls to nothing over them; each round starts where the last ended. In the package's weights the first
+# three rounds were fitted to both tasks together, and on fewer lines.
+ROUNDS = {"hear": ((3, 2e-3), (2, 1e-3), (2, 1e-3)), "judge": ((3, 2e-3), (2, 1e-3), (2, 1e-3), (2, 1e-3))}
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
-LEVELS = (0.3, 0.4, 0.5, 0.6)  # of a share, at which it is measured
+LEVELS = {"hear": (0.3, 0.4, 0.5, 0.6), "judge": (0.05, 0.08, 0.1, 0.15, 0.25)}  # of a share, at which it is measured
 SEED = 20
 MOST_TOKENS = 96
 ORDINARY = 6000  # turns of ordinary talk, and as many replies, in an epoch
@@ -83,6 +81,10 @@ class Tuning:
             if not row["risk"] and row["kind"] in ("everyday", "sadness", "positive", "fear", "grief"):
                 self._said["calm"].append(row["text"])
         self._kind_words = [row["reply"] for row in self.replies if row["kind"] == "ok" and row.get("to") == "calm"]
+
+    def samples(self, task: str) -> list[Sample]:
+        """An epoch of a task."""
+        return self.heard() if task == "hear" else self.judged()
 
     def heard(self) -> list[Sample]:
         """Every message once: as it is, with a slip, between other words, or beside a harmless message; and ordinary talk."""
@@ -177,9 +179,9 @@ def write_known() -> None:
 
 
 class Model:
-    """The encoder in torch: its own weights stay as they are; what is added to them, and the heads, are fitted."""
+    """The encoder in torch: its own weights stay as they are; what is added to them, and the head of the task, are fitted."""
 
-    def __init__(self, seed: int = SEED) -> None:
+    def __init__(self, task: str, seed: int = SEED) -> None:
         import torch
         from tokenizers import Tokenizer
         from torch import nn
@@ -209,12 +211,13 @@ class Model:
             if isinstance(module, nn.Linear) and name.startswith("encoder.layer"):
                 self.added[name] = Added(module.weight)
                 module.register_forward_hook(hook(self.added[name]))
-        self.heads = {"hear": nn.Linear(384, len(HEARD)), "judge": nn.Linear(384, len(JUDGED))}
+        self.task = task
+        self.parts: dict[str, nn.Module] = {**self.added, "head": nn.Linear(384, len(TASKS[task]))}
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        return [value for module in (*self.added.values(), *self.heads.values()) for value in module.parameters()]
+        return [value for part in self.parts.values() for value in part.parameters()]
 
-    def scores(self, task: str, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+    def scores(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
         import torch
 
         longest = max(map(len, tokens))
@@ -222,46 +225,40 @@ class Model:
         mask = torch.tensor([[1.0] * len(row) + [0.0] * (longest - len(row)) for row in tokens])
         states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         vectors = torch.nn.functional.normalize((states * mask[..., None]).sum(dim=1), dim=-1)
-        scores: torch.Tensor = self.heads[task](SCALE * vectors)
+        scores: torch.Tensor = self.parts["head"](SCALE * vectors)
         return scores
 
     def load(self, weights: dict[str, NDArray[np.float16]]) -> None:
         """Go on from what :meth:`weights` gave."""
         import torch
 
-        for name, part in [*self.added.items(), *self.heads.items()]:
+        for name, part in self.parts.items():
             for key, value in part.named_parameters():
                 value.data = torch.from_numpy(weights[f"{name}.{key}"].astype(np.float32))
 
     def weights(self) -> dict[str, NDArray[np.float16]]:
         """What :class:`Classifier` needs."""
-        found = {f"{name}.{key}": value for name, part in self.added.items() for key, value in part.named_parameters()}
-        found |= {f"{task}.{key}": value for task, head in self.heads.items() for key, value in head.named_parameters()}
+        found = {f"{name}.{key}": value for name, part in self.parts.items() for key, value in part.named_parameters()}
         return {name: value.detach().numpy().astype(np.float16) for name, value in found.items()}
 
 
 def fit(model: Model, tuning: Tuning, reader: Reader, epochs: int, rate: float, seed: int = SEED) -> None:
-    """Fit both tasks together, in batches of texts of like length."""
+    """Fit the model's task, in batches of texts of like length."""
     import torch
 
     draw = np.random.default_rng(seed)
-    count = len(tuning.heard()) // BATCH + len(tuning.judged()) // BATCH + 2
+    count = len(tuning.samples(model.task)) // BATCH + 1
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     falling = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min((step + 1) / WARM_UP, max(0.02, 1 - step / (epochs * count)))
     )
     for epoch in range(epochs):
         model.encoder.train()
-        batches = [
-            (task, batch)
-            for task, samples in (("hear", tuning.heard()), ("judge", tuning.judged()))
-            for batch in _batches(_encoded(model, reader, samples), draw)
-        ]
+        batches = _batches(_encoded(model, reader, tuning.samples(model.task)), draw)
         losses = []
         for i in draw.permutation(len(batches)):
-            task, batch = batches[i]
-            labels = torch.tensor([label for _, label in batch])
-            scores = model.scores(task, [tokens for tokens, _ in batch])
+            labels = torch.tensor([label for _, label in batches[i]])
+            scores = model.scores([tokens for tokens, _ in batches[i]])
             loss = torch.nn.functional.cross_entropy(scores, labels, label_smoothing=SMOOTHING)
             optimiser.zero_grad()
             loss.backward()
@@ -284,32 +281,33 @@ def _batches(rows: list[tuple[list[int], int]], draw: np.random.Generator) -> li
     return [[rows[i] for i in order[start : start + BATCH]] for start in range(0, len(order), BATCH)]
 
 
-def measure(classifier: Classifier, reader: Reader, talk: Sequence[tuple[str, str]] = ()) -> str:
-    """What the classifier makes of the rows that were held out, and of ordinary talk, by the harmless share of each."""
-    messages = [row for row in read_lines("messages.jsonl") if held_out(row)]
-    replies = [row for row in read_lines("replies.jsonl") if held_out(row) and "context" in row]
-    heard = 1 - classifier.hear([reader.read(row["text"]) for row in messages])[:, 0]
-    pairs = [(reader.read(row["context"][-1]), reader.read(row["reply"])) for row in replies]
-    judged = 1 - classifier.judge(pairs)[:, 0]
-    lines = [_line("messages", heard, np.array([bool(row["risk"]) for row in messages]))]
-    lines += [_line("replies", judged, np.array([row["kind"] != "ok" for row in replies]))]
+def measure(task: str, classifier: Classifier, reader: Reader, talk: Sequence[tuple[str, str]] = ()) -> str:
+    """What a classifier makes of the rows that were held out, and of ordinary talk, by the share that is not harmless."""
+
+    def shares(pairs: Sequence[tuple[str, str]]) -> Array:
+        texts: list[Text] = [
+            reader.read(said) if task == "hear" else (reader.read(said), reader.read(reply)) for said, reply in pairs
+        ]
+        return np.asarray(1 - classifier(texts)[:, 0])
+
+    if task == "hear":
+        rows = [(row["text"], "", bool(row["risk"])) for row in read_lines("messages.jsonl") if held_out(row)]
+    else:
+        kept = [row for row in read_lines("replies.jsonl") if held_out(row) and "context" in row]
+        rows = [(row["context"][-1], row["reply"], row["kind"] != "ok") for row in kept]
+    found, bad = shares([(said, reply) for said, reply, _ in rows]), np.array([wrong for *_, wrong in rows])
+    each = (
+        f"from {x}: {(found[bad] >= x).mean():.1%} found, {(found[~bad] >= x).mean():.1%} false" for x in LEVELS[task]
+    )
+    lines = [f"held out ({bad.sum()}, and {(~bad).sum()} harmless): {'; '.join(each)}"]
     if talk:
-        calm = 1 - classifier.hear([reader.read(said) for said, _ in talk])[:, 0]
-        kind = 1 - classifier.judge([(reader.read(said), reader.read(reply)) for said, reply in talk])[:, 0]
-        for name, shares in (("ordinary talk taken for a risk", calm), ("ordinary replies refused", kind)):
-            lines.append(
-                f"{name} ({len(talk)}): " + "; ".join(f"from {x:.1f}: {(shares >= x).mean():.1%}" for x in LEVELS)
-            )
+        calm = shares(talk)
+        each = (f"from {x}: {(calm >= x).mean():.1%}" for x in LEVELS[task])
+        lines.append(f"ordinary talk ({len(talk)}), not let pass: {'; '.join(each)}")
     return "\n".join(lines)
 
 
-def _line(name: str, shares: Array, bad: NDArray[np.bool_]) -> str:
-    found = (f"from {least:.1f}: {(shares[bad] >= least).mean():.1%} found, {(shares[~bad] >= least).mean():.1%} false"
-             for least in LEVELS)  # fmt: skip
-    return f"held-out {name} ({bad.sum()} and {(~bad).sum()} harmless): {'; '.join(found)}"
-
-
-def main(first: int = 0) -> None:
+def main(task: str, first: int = 0) -> None:
     """Fit, write and measure; from the round `first` on, if those before it are done."""
     import torch
 
@@ -318,19 +316,19 @@ def main(first: int = 0) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # with 1, the same sums on every machine
     corpus = corpus_folder(None, "empathetic_dialogues")
     write_known()
-    reader, model = load_reader(), Model()
-    talk = ordinary(corpus, "train")
-    for number, (epochs, rate) in list(enumerate(ROUNDS))[first:]:
+    reader, model = load_reader(), Model(task)
+    talk, file_name = ordinary(corpus, "train"), weights_of(task)
+    for number, (epochs, rate) in list(enumerate(ROUNDS[task]))[first:]:
         if number:
-            model.load(load_file(DATA / WEIGHTS))
+            model.load(load_file(DATA / file_name))
             torch.manual_seed(SEED + number)
         fit(model, Tuning(talk, SEED + number), reader, epochs, rate, SEED + number)
-        with atomic_write(DATA / WEIGHTS, "wb") as file:
+        with atomic_write(DATA / file_name, "wb") as file:
             file.write(save(model.weights()))
-    weights = model.weights()
+    weights = model.weights() if first < len(ROUNDS[task]) else load_file(DATA / file_name)
     classifier = Classifier({name: value.astype(np.float32) for name, value in weights.items()})
-    print(measure(classifier, reader, ordinary(corpus, "valid")[:2000]))
+    print(measure(task, classifier, reader, ordinary(corpus, "valid")[:2000]))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main(sys.argv[1], *map(int, sys.argv[2:3]))

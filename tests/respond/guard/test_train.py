@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attune.respond.guard import train
-from attune.respond.guard.classifier import HEARD, JUDGED, WEIGHTS, Classifier, load_classifier
+from attune.respond.guard.classifier import HEARD, JUDGED, TASKS, Classifier, load_classifier, weights_of
 from attune.respond.guard.train import Model, Tuning, fit, held_out, label_of, read_lines, write_known
 from attune.respond.guard.words import KNOWN, load_reader
 
@@ -58,39 +58,49 @@ def test_the_known_words_are_those_of_the_messages() -> None:
 
 
 def test_the_weights_are_small() -> None:
-    assert (train.DATA / WEIGHTS).stat().st_size < 2_000_000
+    assert all((train.DATA / weights_of(task)).stat().st_size < 2_000_000 for task in TASKS)
 
 
 def test_probabilities_are_probabilities() -> None:
-    classifier = load_classifier()
-    heard = classifier.hear(["i had a long day", "", "i want to die"])
-    judged = classifier.judge([("i had a long day", "oh no"), ("", "")])
+    hears, judges = map(load_classifier, ("hear", "judge"))
+    heard = hears(["i had a long day", "", "i want to die"])
+    judged = judges([("i had a long day", "oh no"), ("", "")])
     assert heard.shape == (3, len(HEARD))
     assert judged.shape == (2, len(JUDGED))
     for shares in (heard, judged):
         assert np.isfinite(shares).all()
         assert shares.sum(axis=1) == pytest.approx(np.ones(len(shares)), abs=1e-5)
-    assert classifier.hear([]).shape == (0, len(HEARD))
+    assert hears([]).shape == (0, len(HEARD))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_measured_is_told_by_the_share_from_which_it_counts(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "read_lines", lambda name: read_lines(name)[:400])
+    told = train.measure(task, load_classifier(task), load_reader(), [("My dog died.", "Oh no, poor thing!")])
+    assert "harmless): from " in told
+    assert "ordinary talk (1), not let pass: from " in told
+    assert told.count("from ") == 2 * len(train.LEVELS[task])
 
 
 @pytest.mark.slow
-def test_fitting_twice_gives_the_same_weights_and_what_torch_says_onnx_says() -> None:
+@pytest.mark.parametrize(("task", "texts"), [("hear", ["i want to die", "what a lovely day in the park"]),
+                                             ("judge", [("my dog died", "it was only a dog"), ("i won", "well done")])])  # fmt: skip
+def test_fitting_twice_gives_the_same_weights_and_what_torch_says_onnx_says(task: str, texts: list[train.Text]) -> None:
     import torch
 
     fitted = []
     for _ in range(2):
         tuning = Tuning()
         tuning.messages, tuning.replies = tuning.messages[:48], tuning.replies[:24]
-        model = Model()
+        model = Model(task)
         fit(model, tuning, load_reader(), epochs=1, rate=2e-3)
         fitted.append(model.weights())
-        again = Model(seed=3)
+        again = Model(task, seed=3)
         again.load(fitted[-1])
         assert all((again.weights()[name] == value).all() for name, value in fitted[-1].items())
     assert json.dumps(sorted(fitted[0])) == json.dumps(sorted(fitted[1]))
     assert all((fitted[0][name] == fitted[1][name]).all() for name in fitted[0])
-    texts = ["i want to die", "what a lovely day in the park"]
     with torch.no_grad():
-        scores = model.scores("hear", [code.ids for code in model.tokenizer.encode_batch(texts)])
+        scores = model.scores([code.ids for code in model.tokenizer.encode_batch(texts)])
     classifier = Classifier({name: value.astype(np.float32) for name, value in fitted[1].items()})
-    assert classifier.hear(texts) == pytest.approx(torch.softmax(scores, dim=-1).numpy(), abs=0.01)
+    assert classifier(texts) == pytest.approx(torch.softmax(scores, dim=-1).numpy(), abs=0.01)
