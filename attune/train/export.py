@@ -58,7 +58,7 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
         _copy(run, new, "config.yaml", COMMON, "decoder/*", f"{PERCEIVER}/config.*", f"{PERCEIVER}/encoder/*")
         _halve(run / PERCEIVER, new / PERCEIVER)
         if torch:
-            _copy(run, new / TORCH, "config.*", COMMON)
+            _copy(run, new / TORCH, "config.*", COMMON, "summary.json", "before/**/*.*")  # a training may go on from it
             _halve(run, new / TORCH)
         settings = {name: config[name] for name in KEPT}
         settings["decoder_share"] = config["decoder_share"] if config["emotion_weight"] else 0.0

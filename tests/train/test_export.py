@@ -255,6 +255,19 @@ def test_phrases_that_were_gathered_for_a_run_go_with_it(tmp_path: Path) -> None
     assert {"common.json", "torch/common.json"} < set(sizes)
 
 
+@pytest.mark.usefixtures("tiny_shape")
+def test_how_the_training_went_stands_beside_the_weights_for_torch(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    attune_run(run)
+    for name in ("summary.json", "before/summary.json", "before/before/config.yaml"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("{}")
+    sizes = export(run, tmp_path / "out", torch=True)
+    assert {f"torch/{name}" for name in ("summary.json", "before/summary.json", "before/before/config.yaml")} < set(
+        sizes
+    )
+
+
 def model_bases(folder: str) -> dict[str, Any]:
     base = find_base(folder, "encoder")
     return {"encoder": {"config": base.config.to_dict(), "checksum": base.checksum}}
