@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -13,6 +14,15 @@ from transformers import PreTrainedConfig
 from attune.errors import MissingError, SettingsError, did_you_mean
 from attune.generate.settings import Decoding
 from attune.models import RECIPES, SYSTEMS
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `1e-4` as the number it is; to PyYAML alone it is a word, and only `1.0e-4` a number."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+\.?\d*[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 class Section(BaseModel):
@@ -122,7 +132,7 @@ def load_recipe(system: str, variant: str | None = None, sets: list[str] | None 
             raise SettingsError(did_you_mean(system, SYSTEMS, "system"))
         path = RECIPES / f"{system}.yaml"
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = _read(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
@@ -134,11 +144,15 @@ def load_recipe(system: str, variant: str | None = None, sets: list[str] | None 
         key, equals, value = item.partition("=")
         if not equals:
             raise SettingsError(f"--set takes section.key=value, not '{item}'")
-        put: Any = yaml.safe_load(value)
+        put: Any = _read(value)
         for part in reversed(key.split(".")):
             put = {part: put}
         raw = merge(raw, put)
     return check(raw, str(path))
+
+
+def _read(text: str) -> Any:
+    return yaml.load(text, _Loader)
 
 
 def _on(raw: dict[str, Any], variants: dict[str, Any], name: str, system: str) -> dict[str, Any]:
@@ -152,7 +166,7 @@ def _on(raw: dict[str, Any], variants: dict[str, Any], name: str, system: str) -
 
 def variants(system: str) -> list[str]:
     """The names of a system's variants, its base variant first."""
-    raw = yaml.safe_load((RECIPES / f"{system}.yaml").read_text(encoding="utf-8"))
+    raw = _read((RECIPES / f"{system}.yaml").read_text(encoding="utf-8"))
     return [raw.get("variant", "paper"), *(raw.get("variants") or {})]
 
 

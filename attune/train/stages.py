@@ -25,7 +25,7 @@ class Stage:
     validates = True
     """Whether it is measured on validation, where its best weights are kept and it may stop early."""
     slack: float | None = None
-    """The weights it begins with are the best until others beat them whose perplexity is at most so many times that of the stage before."""
+    """The weights it begins with are kept unless it finds others whose perplexity is at most so many times that of the stage before."""
 
     def settings(self, recipe: TrainingSettings, model: Any) -> TrainingSettings:
         """The recipe's training settings, as far as this stage keeps to them."""

@@ -209,7 +209,7 @@ class Trainer:
         self.settings = settings = stage.settings(self.recipe.training, self.bare)
         progress = self.progress
         slack = stage.slack and progress.earlier_ppl and stage.slack * progress.earlier_ppl
-        self.bound = slack or settings.ppl_at_most
+        self.bound, self.own = slack or settings.ppl_at_most, bool(slack)
         stage.begin(self)
         groups = stage.groups(self.bare)
         self.trained = [parameter for group in groups for parameter in group["params"]]
@@ -312,6 +312,8 @@ class Trainer:
         best, best_ppl, select = self.progress.best, self.progress.best_ppl, self.settings.select
         if best is None:
             return True
+        if self.own and self.progress.best_step == self.progress.begun:  # what the stage began with is no rival
+            return scores["ppl"] <= (self.bound or 0.0)
         if self.bound is not None and best_ppl is not None:
             within, was = scores["ppl"] <= self.bound, best_ppl <= self.bound
             if not (within and was):

@@ -148,7 +148,18 @@ def test_examples_without_feedback_train_by_maximum_likelihood_alone(
     assert terms["pull"] > 0, "how strong their gradient is beside the other losses'"
 
 
-def test_the_alternation_keeps_the_weights_it_begins_with_until_others_beat_them(corpus: Path, tmp_path: Path) -> None:
+def test_weights_of_the_alternation_are_kept_though_no_better_as_long_as_perplexity_is(
+    corpus: Path, tmp_path: Path
+) -> None:
+    trainer, examples, valid = trainer_of(corpus, tmp_path / "run", "model.adversarial_lr=1e-9")  # nothing changes
+    summary = trainer.fit(examples, valid)
+    begun = len(examples) // 8 + 4
+    assert (summary["best_stage"], summary["best_step"]) == ("adversarial", begun + 5)
+
+
+def test_the_alternation_keeps_the_weights_it_begins_with_if_its_own_are_far_worse(
+    corpus: Path, tmp_path: Path
+) -> None:
     trainer, examples, valid = trainer_of(
         corpus, tmp_path / "run", "model.adversarial_lr=100.0"
     )  # it spoils everything

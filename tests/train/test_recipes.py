@@ -82,3 +82,9 @@ def test_merging_leaves_its_arguments_alone() -> None:
     base = {"a": {"x": 1}}
     assert merge(base, {"a": {"y": 2}, "b": 3}) == {"a": {"x": 1, "y": 2}, "b": 3}
     assert base == {"a": {"x": 1}}
+
+
+@pytest.mark.parametrize(("written", "read"), [("1e-4", 1e-4), ("2.5E+1", 25.0), ("-3e2", -300.0), ("0.1", 0.1)])
+def test_numbers_may_be_written_with_an_exponent(written: str, read: float) -> None:
+    recipe = load_recipe("empdg", sets=[f"model.adversarial_lr={written}"])
+    assert recipe.model["adversarial_lr"] == read
