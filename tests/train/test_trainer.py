@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_is_reported_and_fresh_starts_anew(corpus: Path, tm
 def test_with_a_bound_on_perplexity_the_best_are_sought_within_it(tmp_path: Path) -> None:
     trainer = Trainer.__new__(Trainer)
     trainer.settings = TrainingSettings(select="emotion_accuracy")
-    trainer.progress, trainer.bound = Progress(), 35.0
+    trainer.progress, trainer.bound, trainer.own = Progress(), 35.0, False
 
     def told(ppl: float, accuracy: float) -> bool:
         scores = {"ppl": ppl, "emotion_accuracy": accuracy}
