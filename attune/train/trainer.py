@@ -169,8 +169,8 @@ class Trainer:
                 else {}
             ),
             "examples": self.progress.examples,
-            "seconds": round(self.progress.seconds, 1),
-            "wall_seconds": round(self.progress.wall, 1),
+            "seconds": round(self.progress.seconds, 2),
+            "wall_seconds": round(self.progress.wall, 2),
             "examples_per_second": round(self.progress.examples / max(self.progress.seconds, 1e-9), 1),
             "parameters": sum(p.numel() for p in self.bare.parameters()),
             "vocabulary": self.facts,

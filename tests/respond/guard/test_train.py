@@ -75,7 +75,7 @@ def test_probabilities_are_probabilities() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_measured_is_told_by_the_share_from_which_it_counts(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "read_lines", lambda name: read_lines(name)[:400])
+    monkeypatch.setattr(train, "read_lines", lambda name: read_lines(name)[::40])
     told = train.measure(task, load_classifier(task), load_reader(), [("My dog died.", "Oh no, poor thing!")])
     assert "harmless): from " in told
     assert "ordinary talk (1), not let pass: from " in told
