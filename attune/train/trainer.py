@@ -138,9 +138,7 @@ class Trainer:
         self.beside: dict[str, torch.nn.Module | torch.optim.Optimizer] = {}
         self.checkpoint = run / "checkpoint"
         self.bound: float | None = None  # the perplexity that the best weights may have
-        self.own = (
-            False  # whether the weights that a stage begins with only stay if it has none of its own within the bound
-        )
+        self.own = False  # whether what a stage begins with stays only for want of weights of its own within the bound
         self._since = time.perf_counter()
 
     def fit(self, train: Sequence[Any], valid: Sequence[Any]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -80,3 +82,19 @@ def good(handler: Handler, body: dict[str, Any]) -> None:
         return
     said = [choice(f"I'm so sorry. {i}", i, [-0.5, -1.0]) for i in range(body.get("n", 1))]
     handler.answer({"choices": said})
+
+
+@contextmanager
+def servers() -> Iterator[Callable[[Handle], Server]]:
+    """Starts servers, and closes them at the end."""
+    running: list[Server] = []
+
+    def start(handle: Handle) -> Server:
+        running.append(Server(handle))
+        threading.Thread(target=running[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()

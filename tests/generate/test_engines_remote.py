@@ -20,24 +20,15 @@ from attune.generate.engines.chat_client import Address, ChatClient, RemoteError
 from attune.generate.engines.remote import RemoteSpeaker, RemoteSystem, instructions, messages
 from attune.generate.saying import Ask, Control, Tone
 from attune.generate.settings import Decoding
-from tests.generate.chat_server import Handle, Handler, Server, choice, good
+from tests.generate.chat_server import Handle, Handler, Server, choice, good, servers
 
 CONTEXT = (Turn("speaker", "My old dog died on Monday."),)
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Handle], Server]]:
-    running: list[Server] = []
-
-    def start(handle: Handle) -> Server:
-        running.append(Server(handle))
-        threading.Thread(target=running[-1].serve_forever, args=(0.01,), daemon=True).start()
-        return running[-1]
-
-    yield start
-    for server in running:
-        server.shutdown()
-        server.server_close()
+    with servers() as start:
+        yield start
 
 
 def speaker(server: Server, **settings: Any) -> RemoteSpeaker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.serve.page_server import PIECES
+from tests.serve.page_server import PIECES, ChatServer
 
 SAID = "My old dog died on Monday, and the house is so quiet."
 WHOLE = "".join(PIECES)
@@ -16,6 +16,15 @@ def say(page: Any, text: str = SAID) -> None:
     page.locator("#message").fill(text)
     page.keyboard.press("Enter")
     page.locator(".message.attune .actions").nth(before).wait_for()
+
+
+def begun(page: Any, chat_server: ChatServer) -> Any:
+    """The page with a message sent, and its reply held back after the first piece until `chat_server.going` is set."""
+    chat_server.going.clear()
+    page.fill("#message", SAID)
+    page.keyboard.press("Enter")
+    page.get_by_text(PIECES[0].strip()).wait_for()
+    return page
 
 
 def agree(page: Any, agreed: bool = True) -> None:

@@ -17,7 +17,7 @@ from attune.respond.guard.classifier import HEARD
 from attune.respond.guard.rules import read_data
 from attune.serve.settings import ServeSettings
 from attune.web.headers import POLICY
-from tests.serve.browsing import SAID, WHOLE, controls, links, links_in, say
+from tests.serve.browsing import SAID, WHOLE, begun, controls, links, links_in, say
 from tests.serve.conftest import Running
 from tests.serve.page_server import CARE, LICENCE, PAGE, PIECES, ChatServer
 
@@ -81,11 +81,7 @@ class TestTalking:
     def test_a_reply_grows_as_it_comes_and_goes_on_from_what_was_said(
         self, open_page: Callable[..., Any], chat_server: ChatServer
     ) -> None:
-        chat_server.going.clear()
-        page = open_page()
-        page.fill("#message", SAID)
-        page.keyboard.press("Enter")
-        page.get_by_text(PIECES[0].strip()).wait_for()
+        page = begun(open_page(), chat_server)
         assert page.inner_text(".message.attune .bubble").strip() == PIECES[0].strip()
         assert page.is_visible("#stop")
         assert page.is_hidden("#send")
@@ -106,11 +102,7 @@ class TestTalking:
     def test_stopping_keeps_what_was_said_and_frees_the_server(
         self, open_page: Callable[..., Any], chat_server: ChatServer
     ) -> None:
-        chat_server.going.clear()
-        page = open_page()
-        page.fill("#message", SAID)
-        page.keyboard.press("Enter")
-        page.get_by_text(PIECES[0].strip()).wait_for()
+        page = begun(open_page(), chat_server)
         page.keyboard.press("Escape")
         page.get_by_text("Stopped here.").wait_for()
         chat_server.going.set()
@@ -363,11 +355,7 @@ class TestForEverybody:
     def test_a_screen_reader_hears_each_reply_once_and_whole(
         self, open_page: Callable[..., Any], chat_server: ChatServer
     ) -> None:
-        chat_server.going.clear()
-        page = open_page()
-        page.fill("#message", SAID)
-        page.keyboard.press("Enter")
-        page.get_by_text(PIECES[0].strip()).wait_for()
+        page = begun(open_page(), chat_server)
         assert page.get_attribute("#scroll", "aria-live") == "off"  # its pieces are not read out
         assert page.get_attribute("#spoken", "aria-live") == "polite"
         assert page.text_content("#spoken") == ""

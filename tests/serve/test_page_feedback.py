@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.serve.browsing import SAID, WHOLE, agree, say
+from tests.serve.browsing import SAID, WHOLE, agree, begun, say
 from tests.serve.conftest import Running, until
-from tests.serve.page_server import PIECES, ChatServer
+from tests.serve.page_server import ChatServer
 
 
 @pytest.mark.slow
@@ -85,11 +85,7 @@ class TestFeedback:
     def test_a_reply_that_was_stopped_has_a_system_and_an_id_too(
         self, open_page: Callable[..., Any], chat_server: ChatServer
     ) -> None:
-        chat_server.going.clear()
-        page = open_page()
-        page.fill("#message", SAID)
-        page.keyboard.press("Enter")
-        page.get_by_text(PIECES[0].strip()).wait_for()
+        page = begun(open_page(), chat_server)
         page.click("#stop")
         chat_server.going.set()
         agree(page)

@@ -14,7 +14,7 @@ import pytest
 from attune.generate.engines.chat_client import Address
 from attune.generate.engines.remote import RemoteSpeaker, RemoteSystem
 from attune.respond.agent import Agent
-from tests.generate.chat_server import Handle, Handler, Server, good
+from tests.generate.chat_server import Handle, Handler, Server, good, servers
 from tests.respond.fakes import fake_agent
 from tests.serve.conftest import Running, until
 
@@ -24,17 +24,8 @@ TRIES = 2
 
 @pytest.fixture
 def engine() -> Iterator[Callable[[Handle], Server]]:
-    running: list[Server] = []
-
-    def start(handle: Handle) -> Server:
-        running.append(Server(handle))
-        threading.Thread(target=running[-1].serve_forever, args=(0.01,), daemon=True).start()
-        return running[-1]
-
-    yield start
-    for server in running:
-        server.shutdown()
-        server.server_close()
+    with servers() as start:
+        yield start
 
 
 def agent_of(engine: Server) -> Agent:

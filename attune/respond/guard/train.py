@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import torch
 
 RANK = 16  # of what is added to each layer
-# Epochs, and the rate that falls to nothing over them; each round starts where the last ended. In the package's weights the first
-# three rounds were fitted to both tasks together, and on fewer lines.
-ROUNDS = {"hear": ((3, 2e-3), (2, 1e-3), (2, 1e-3)), "judge": ((3, 2e-3), (2, 1e-3), (2, 1e-3), (2, 1e-3))}
+# Epochs, and the rate that falls to nothing over them; each round starts where the last ended. The package's weights were fitted
+# to both tasks together, on fewer lines, and then parted.
+ROUNDS = ((3, 2e-3), (2, 1e-3), (2, 1e-3))
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
@@ -318,17 +318,19 @@ def main(task: str, first: int = 0) -> None:
     write_known()
     reader, model = load_reader(), Model(task)
     talk, file_name = ordinary(corpus, "train"), weights_of(task)
-    for number, (epochs, rate) in list(enumerate(ROUNDS[task]))[first:]:
+    for number, (epochs, rate) in list(enumerate(ROUNDS))[first:]:
         if number:
             model.load(load_file(DATA / file_name))
             torch.manual_seed(SEED + number)
         fit(model, Tuning(talk, SEED + number), reader, epochs, rate, SEED + number)
         with atomic_write(DATA / file_name, "wb") as file:
             file.write(save(model.weights()))
-    weights = model.weights() if first < len(ROUNDS[task]) else load_file(DATA / file_name)
+    weights = model.weights() if first < len(ROUNDS) else load_file(DATA / file_name)
     classifier = Classifier({name: value.astype(np.float32) for name, value in weights.items()})
     print(measure(task, classifier, reader, ordinary(corpus, "valid")[:2000]))
 
 
 if __name__ == "__main__":
+    if not set(sys.argv[1:2]) & set(TASKS):
+        sys.exit(f"say what to fit: {' or '.join(TASKS)}")
     main(sys.argv[1], *map(int, sys.argv[2:3]))
