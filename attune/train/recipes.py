@@ -74,6 +74,9 @@ class TrainingSettings(Section):
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0)
+    precision: Literal["full", "bf16"] = "full"
+    """bf16: in training the products of matrices are taken in 16 bits, twice as fast on processors that can; the weights and
+    what is measured on validation stay in full precision. Stages other than maximum-likelihood are always in full."""
     clip: float = Field(0.0, ge=0)
     """Largest gradient norm; 0 leaves gradients alone."""
     validate_every: int = Field(2000, ge=1)

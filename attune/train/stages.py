@@ -49,7 +49,11 @@ class Stage:
 
     def step(self, trainer: Trainer, batch: dict[str, Tensor], tokens: int, examples: int) -> dict[str, float]:
         """One update from one batch (this process's rows of it); returns the terms to record."""
-        return descend(trainer, trainer.model(batch, tokens, examples))
+        with torch.autocast(
+            trainer.accelerator.device.type, torch.bfloat16, enabled=trainer.settings.precision == "bf16"
+        ):
+            terms = trainer.model(batch, tokens, examples)
+        return descend(trainer, terms)
 
 
 def descend(trainer: Trainer, terms: dict[str, Tensor]) -> dict[str, float]:

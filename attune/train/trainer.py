@@ -145,6 +145,8 @@ class Trainer:
         """Run all stages; the best weights on validation end in the run folder."""
         if hasattr(self.bare, "remember"):
             self.bare.remember(train, self.run / SCRATCH)
+        if hasattr(self.bare, "learn_in"):
+            self.bare.learn_in(self.settings.precision)
         begun = self.checkpoint.is_dir()
         if begun:
             self.progress = load_checkpoint(self.checkpoint, self.bare)

@@ -233,6 +233,22 @@ def test_it_trains_resumes_to_the_same_weights_and_opens(
 
 
 @pytest.mark.usefixtures("features")
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_it_learns_in_bf16_too_and_keeps_full_weights(
+    frozen: int, corpus: Path, perceiver: Path, tmp_path: Path
+) -> None:
+    layers = f"model.decoder_frozen={frozen}"
+    full, rounded = (
+        train(recipe(perceiver, layers, f"training.precision={precision}"), corpus, tmp_path / precision)
+        for precision in ("full", "bf16")
+    )
+    assert rounded["best_valid_ppl"] == pytest.approx(full["best_valid_ppl"], rel=0.03)
+    assert rounded["best_valid_ppl"] != full["best_valid_ppl"]
+    weights = load_file(tmp_path / "bf16" / "model.safetensors")
+    assert all(weight.dtype == torch.float32 for weight in weights.values())
+
+
+@pytest.mark.usefixtures("features")
 def test_it_may_go_on_with_adapters_on_more_layers(corpus: Path, perceiver: Path, tmp_path: Path) -> None:
     first = train(recipe(perceiver), corpus, tmp_path / "first")
     start = f"training.start={tmp_path / 'first'}"
@@ -276,14 +292,16 @@ def with_labels(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("features", "tiny_recipes")
 def test_one_command_trains_every_variant_before_it_and_one_perceiver(with_labels: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    train(load_recipe("attune", "deeper"), with_labels, runs / "mine")
-    assert {run.name for run in runs.iterdir()} == {"mine", "attune-deep", "attune-default", "attune-default-perceiver"}
+    train(load_recipe("attune", "deep"), with_labels, runs / "mine")
+    assert {run.name for run in runs.iterdir()} == {"mine", "attune-default", "attune-default-perceiver"}
     first = (runs / "attune-default-perceiver" / "model.safetensors").read_bytes()
-    for run in ("mine", "attune-deep", "attune-default"):
+    for run in ("mine", "attune-default"):
         assert (runs / run / "perceiver" / "model.safetensors").read_bytes() == first
-    assert not (runs / "attune-deep" / "perceiver" / "crossfit.safetensors").exists()
-    assert len(list((tmp_path / "cache" / "crossfit").glob("*.safetensors"))) == 1, "worked out once for all three"
-    led = [yaml.safe_load((runs / "mine" / place / "config.yaml").read_text()) for place in ("before", "before/before")]
+    assert not (runs / "mine" / "perceiver" / "crossfit.safetensors").exists()
+    assert len(list((tmp_path / "cache" / "crossfit").glob("*.safetensors"))) == 1, "worked out once for both"
+    train(load_recipe("attune", "deep", [f"training.start={runs / 'mine'}"]), with_labels, runs / "again")
+    places = ("before", "before/before")
+    led = [yaml.safe_load((runs / "again" / place / "config.yaml").read_text()) for place in places]
     assert [one["variant"] for one in led] == ["deep", "default"]
 
 

@@ -35,6 +35,21 @@ def test_the_fused_loss_and_its_gradients_equal_torchs(
         torch.testing.assert_close(one, other)
 
 
+def test_in_bf16_the_fused_loss_is_near_the_exact_one_and_its_gradients_point_the_same_way() -> None:
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(40, 64).requires_grad_(), torch.randn(300, 64).requires_grad_()
+    gold = torch.randint(0, 300, (40,))
+    exact, _ = smoothed_nll(hidden, weight, None, gold)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, rows = smoothed_nll(hidden.bfloat16(), weight, None, gold)
+    assert rounded.dtype == rows.dtype == torch.float32
+    assert rounded.item() != exact.item()
+    assert rounded.item() == pytest.approx(exact.item(), rel=1e-2)
+    both = (torch.autograd.grad(loss, [hidden, weight]) for loss in (exact, rounded))
+    for one, other in zip(*both, strict=True):
+        assert F.cosine_similarity(one.flatten(), other.flatten(), 0) > 0.999
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_scoring_forms_no_gradient(mode: type, monkeypatch: pytest.MonkeyPatch) -> None:
     formed: list[torch.Tensor | None] = []

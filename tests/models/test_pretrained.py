@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig
+from peft.tuners.lora import Linear
 from safetensors.torch import load_file, save_file
 
 from attune.errors import AttuneError, DataError, MissingError, SettingsError
 from attune.files import cache_dir
 from attune.models.classifier_41 import Classifier41, Classifier41Config
 from attune.models.pretrained import find_base
+from attune.models.pretrained.lora import QuickLinear, add_lora
 from attune.models.pretrained.model import freeze_below, layers_of
 from attune.models.pretrained.tokens import EncoderTokens
 from attune.parts import PARTS
@@ -208,3 +211,42 @@ def test_a_context_is_cls_and_every_turn_with_an_end_and_keeps_its_last_tokens()
     assert batch["real"].tolist() == [[True, True], [True, False]]
     with pytest.raises(SettingsError, match="from 2 to 512"):
         EncoderTokens(tokenizer, 513, base.config.to_dict())
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_quick_adapted_layer_says_and_learns_what_pefts_own_does(biased: bool) -> None:
+    torch.manual_seed(0)
+    base = torch.nn.Linear(12, 20, bias=biased)
+    layer = QuickLinear(base, "default", LoraConfig(r=3, lora_alpha=6), r=3, lora_alpha=6)
+    layer.lora_B["default"].weight.data.normal_()
+    base.requires_grad_(False)
+    x = torch.randn(2, 5, 12, requires_grad=True)
+    leaves = [x, layer.lora_A["default"].weight, layer.lora_B["default"].weight]
+    ours, theirs = layer(x), Linear.forward(layer, x)
+    assert "Adapted" in type(ours.grad_fn).__name__
+    torch.testing.assert_close(ours, theirs)
+    pull = torch.randn_like(ours)
+    for one, other in zip(*(torch.autograd.grad((y * pull).sum(), leaves) for y in (ours, theirs)), strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad():
+        layer.merge()
+        torch.testing.assert_close(layer(x), ours)
+
+
+def test_in_bf16_an_adapted_layer_is_near_itself_and_its_adapters_get_full_gradients() -> None:
+    torch.manual_seed(0)
+    model = find_base(part("llama"), "decoder").load()
+    add_lora(model, 2, 0)
+    adapters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    for name, p in adapters:
+        if "lora_B" in name:
+            p.data.normal_(std=0.1)
+    ids = torch.randint(0, 50, (2, 9))
+    exact = model(input_ids=ids).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(input_ids=ids).logits
+    assert 0 < (exact - rounded).abs().mean() < 0.03
+    both = [torch.autograd.grad(y.float().logsumexp(-1).sum(), [p for _, p in adapters]) for y in (exact, rounded)]
+    for (name, _), one, other in zip(adapters, *both, strict=True):
+        assert other.dtype == torch.float32
+        assert torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), 0) > 0.98, name

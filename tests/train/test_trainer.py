@@ -50,6 +50,15 @@ def test_training_learns_and_leaves_a_run_that_opens(corpus: Path, tmp_path: Pat
     assert (run / "model.safetensors").stat().st_mtime_ns == before, "a finished run is left as it is"
 
 
+def test_a_system_of_the_trunk_learns_in_bf16_too(corpus: Path, tmp_path: Path) -> None:
+    summary = train(load_recipe("emoprepend", None, settings("training.precision=bf16")), corpus, tmp_path / "run")
+    curve = summary["validation"]
+    assert curve[-1]["ppl"] < 0.7 * curve[0]["ppl"]
+    assert curve[-1]["emotion_accuracy"] > 0.5
+    with pytest.raises(AttuneError, match="precision"):
+        load_recipe("emoprepend", None, ["training.precision=int8"])
+
+
 @pytest.mark.parametrize("variant", ["prepend-1", "ensemble"])
 def test_prepend_and_ensemble_train_their_classifier_on_situations(variant: str, corpus: Path, tmp_path: Path) -> None:
     recipe = load_recipe(

@@ -20,7 +20,13 @@ class _SmoothedNll(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        smoothing: float,
+        short: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         rows, words = hidden.shape[0], weight.shape[0]
         of_hidden, of_weight, of_bias, *_ = ctx.needs_input_grad  # a frozen output layer costs no gradient
@@ -33,9 +39,12 @@ class _SmoothedNll(torch.autograd.Function):
             mean_row = weight.mean(0)
             mean_bias = bias.mean() if bias is not None else 0.0
         step = max(1, CHUNK // words)
+        narrow = weight.to(short)  # the products alone are taken in it
         for start in range(0, rows, step):
             part, gold = hidden[start : start + step], target[start : start + step]
-            logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
+            logits = (part.to(short) @ narrow.T).to(hidden.dtype)
+            if bias is not None:
+                logits += bias
             at_gold = logits.gather(1, gold[:, None]).squeeze(1)
             probs = torch.softmax(logits, 1, out=logits)
             here = -probs.gather(1, gold[:, None]).squeeze(1).clamp_min(1e-38).log()
@@ -44,7 +53,7 @@ class _SmoothedNll(torch.autograd.Function):
             if smoothing:
                 loss += smoothing * (at_gold - part @ mean_row - mean_bias).sum()
             if d_hidden is not None:
-                torch.mm(probs, weight, out=d_hidden[start : start + step])
+                d_hidden[start : start + step] = probs.to(short) @ narrow
                 d_hidden[start : start + step] -= (1 - smoothing) * weight[gold]
             if d_weight is not None:
                 d_weight.addmm_(probs.T, part)
@@ -66,7 +75,7 @@ class _SmoothedNll(torch.autograd.Function):
     def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads = [None if grad is None else grad.mul_(d_loss) for grad in ctx.grads]
         del ctx.grads
-        return *grads, None, None
+        return *grads, None, None, None
 
 
 def emotion_terms(
@@ -92,4 +101,9 @@ def smoothed_nll(
     """
     if not torch.is_grad_enabled():  # ctx.needs_input_grad does not tell
         hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
-    return _SmoothedNll.apply(hidden, weight, bias, target, smoothing)
+    device = hidden.device.type
+    if not torch.is_autocast_enabled(device):
+        return _SmoothedNll.apply(hidden, weight, bias, target, smoothing, hidden.dtype)
+    with torch.autocast(device, enabled=False):  # what is summed over the vocabulary is summed in full precision
+        short = torch.get_autocast_dtype(device)
+        return _SmoothedNll.apply(hidden.float(), weight, bias, target, smoothing, short)

