@@ -27,6 +27,9 @@ def main(
     batch: Annotated[
         int, typer.Option(min=1, help="Examples between two saves; a stopped evaluation goes on there.")
     ] = 512,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that share the cores and the examples; each opens the run for itself.")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Score a run on a split: replies, likelihood and perceived emotions, with intervals and a signature."""
@@ -51,6 +54,7 @@ def main(
             variant=variant,
             seed=seed,
             chunk=batch,
+            workers=workers,
             progress=lambda done, total: bars.update(bar, completed=done, total=total),
         )
     if as_json:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +56,12 @@ def evaluate(
     variant: str | None = None,
     seed: int = 0,
     chunk: int = CHUNK,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> Scores:
     """Score a system on a split and leave a results folder (and `scores.json` in its run folder).
+
+    Several `workers` are processes that share the cores; each opens the run for itself and takes the next chunk.
 
     The variant is the one that the run's configuration names, unless another is given, and the protocol is the system's own
     (listener-turns for most). The folder is `system[-variant]`, followed by the protocol and split where they are other ones
@@ -74,7 +81,17 @@ def evaluate(
     name = "-".join([system.name, *(part for part in (variant, protocol, split) if part and part not in usual)])
     partial = Path(results) / f".{name}.partial.jsonl"
     stamp = _stamp(system, signature)
-    collect(system, asked, partial, stamp=stamp, protocol=protocol, seed=seed, chunk=chunk, progress=progress)
+    collect(
+        system,
+        asked,
+        partial,
+        stamp=stamp,
+        protocol=protocol,
+        seed=seed,
+        chunk=chunk,
+        workers=workers,
+        progress=progress,
+    )
     for part in ("minilm", "gpt2-bpe"):
         with contextlib.suppress(AttuneError):  # the metric that lacks it says so in the notes
             locate(part)
@@ -112,6 +129,7 @@ def collect(
     protocol: str = "listener-turns",
     seed: int = 0,
     chunk: int = CHUNK,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> None:
     """Write what the system makes of each example to `path`, going on from what stands there under the same stamp."""
@@ -123,15 +141,52 @@ def collect(
     found, done = _collected(path)
     if found != stamp or [item.id for item in done] != [example.id for example in examples[: len(done)]]:
         done = []
+    if workers > 1 and system.path is None:
+        raise SettingsError(f"several workers need a run folder to open; '{system.name}' has none")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
+    parts = [examples[start : start + chunk] for start in range(len(done), len(examples), chunk)]
+    with (
+        path.open("w", encoding="utf-8") as file,
+        contextlib.closing(_answers(system, parts, seed, protocol, workers)) as answers,
+    ):
         file.write("".join(f"{text}\n" for text in [json.dumps(stamp), *map(line, done)]))
-        for start in range(len(done), len(examples), chunk):
-            part = examples[start : start + chunk]
-            file.write("".join(f"{line(item)}\n" for item in answer(system, part, seed, protocol)))
+        file.flush()
+        count = len(done)
+        for items in answers:
+            file.write("".join(f"{line(item)}\n" for item in items))
             file.flush()
+            count += len(items)
             if progress:
-                progress(start + len(part), len(examples))
+                progress(count, len(examples))
+
+
+def _answers(
+    system: System, parts: Sequence[Sequence[Example]], seed: int, protocol: str, workers: int
+) -> Iterator[list[Item]]:
+    """What the system makes of each part, in their order."""
+    if workers == 1:
+        yield from (answer(system, part, seed, protocol) for part in parts)
+        return
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (system.path, threads))
+    try:
+        yield from pool.map(_answer, parts, repeat(seed), repeat(protocol))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_opened: list[System] = []  # in a worker: its own
+
+
+def _open(path: Path, threads: int) -> None:
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything that computes is imported
+    from attune.generate.systems import open_system
+
+    _opened.append(open_system(path))
+
+
+def _answer(part: Sequence[Example], seed: int, protocol: str) -> list[Item]:
+    return answer(_opened[0], part, seed, protocol)
 
 
 def answer(system: System, examples: Sequence[Example], seed: int = 0, protocol: str = "listener-turns") -> list[Item]:

@@ -107,7 +107,7 @@ class AttuneSystem:
             known = self.controls.of(part)
             prompts = [self._prompt(context, control) for context, control in zip(part, known, strict=True)]
             seeds = [zlib.crc32(np.array(prompt, np.int32).tobytes(), seed) & 0x7FFFFFFF for prompt in prompts]
-            said = self.engine.generate(prompts, [decoding or self.decoding] * len(prompts), seeds)
+            said = self.engine.generate(prompts, [decoding or self.decoding] * len(prompts), seeds, scored=False)
             texts = [self.prompts.text(one.ids) for one in said]
             found += [Said(normal_form(text), text) for text in texts]
             if progress:

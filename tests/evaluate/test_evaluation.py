@@ -12,11 +12,13 @@ import pytest
 import yaml
 
 import attune
-from attune.dialogue.types import Context, Example
+from attune.dialogue.types import Context, Dialogue, Example
 from attune.errors import AttuneError, DataError, MissingError, SettingsError
 from attune.evaluate.evaluation import answer, evaluate
 from attune.evaluate.scores import Scores, score_file
 from attune.evaluate.signature import Signature
+from attune.generate.systems import open_system
+from tests.systems import small_system
 
 
 def test_an_evaluation_leaves_config_scores_and_outputs(parrot: Any, corpus: Path, tmp_path: Path) -> None:
@@ -121,6 +123,33 @@ def test_a_stopped_evaluation_goes_on_where_it_was(parrot: Any, corpus: Path, tm
     evaluate(type(parrot)(), corpus, results=tmp_path / "b")
     for name in ("scores.json", "outputs.jsonl.gz"):
         assert (tmp_path / "a/parrot" / name).read_bytes() == (tmp_path / "b/parrot" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_several_workers_leave_the_same_bytes_as_one(dialogues: list[Dialogue], corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    system = small_system("emoprepend", dialogues)
+    system.model.save_pretrained(run)
+    system.codec.save(run)
+    seen = []
+    for workers, chunk in ((1, 512), (2, 2)):
+        evaluate(
+            open_system(run),
+            corpus,
+            results=tmp_path / str(workers),
+            chunk=chunk,
+            workers=workers,
+            progress=lambda done, total: seen.append((done, total)),
+        )
+    assert seen == [(5, 5), (2, 5), (4, 5), (5, 5)]
+    for name in ("scores.json", "outputs.jsonl.gz"):
+        one, two = (tmp_path / str(workers) / "emoprepend" / name for workers in (1, 2))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_workers_need_a_run_to_open(parrot: Any, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="several workers need a run folder"):
+        evaluate(parrot, corpus, results=tmp_path, workers=2)
 
 
 def test_another_evaluation_does_not_go_on_from_a_stopped_one(parrot: Any, corpus: Path, tmp_path: Path) -> None:

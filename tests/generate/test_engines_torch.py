@@ -55,6 +55,17 @@ def test_candidates_of_one_prompt_read_it_once() -> None:
     assert engine.tokens == len(LONGER) - 1
 
 
+def test_a_reply_that_is_not_scored_is_the_same_and_costs_no_other_reading() -> None:
+    engine, settings = Counting(remembered=0), [Decoding(max_steps=6)] * len(PROMPTS)
+    scored = engine.generate(PROMPTS, settings, range(5))
+    both = engine.tokens
+    bare = engine.generate(PROMPTS, settings, range(5), scored=False)
+    assert [one.ids for one in bare] == [one.ids for one in scored]
+    assert all(one.logprobs for one in scored)
+    assert not any(one.logprobs for one in bare)
+    assert engine.tokens - both == both / 2
+
+
 def test_what_is_remembered_changes_nothing() -> None:
     fresh, engine = Counting(remembered=0), Counting()
     replies = [[7, 8, 1], [9, 1], [10, 11, 12, 1], [1], [13, 1]]

@@ -36,10 +36,11 @@ class Engine(Protocol):
         seeds: Sequence[int],
         *,
         stop: threading.Event | None = None,
+        scored: bool = True,
     ) -> list[Generated]:
         """A reply to each prompt, none of them empty. Prompts that are the same are read once.
 
-        When `stop` is set, what has been said so far comes back.
+        When `stop` is set, what has been said so far comes back. Unless it is to be `scored`, a reply may lack its `logprobs`.
         """
         ...
 

@@ -135,8 +135,12 @@ class LlamaEngine:
         seeds: Sequence[int],
         *,
         stop: threading.Event | None = None,
+        scored: bool = True,
     ) -> list[Generated]:
-        """Replies to all prompts. Rows of one prompt and decoding whose seeds follow each other read the prompt once."""
+        """Replies to all prompts, always scored: it costs nothing here.
+
+        Rows of one prompt and decoding whose seeds follow each other read the prompt once.
+        """
         left = threading.Event()
 
         def stopped() -> bool:

@@ -75,8 +75,9 @@ class TorchEngine:
         seeds: Sequence[int],
         *,
         stop: threading.Event | None = None,
+        scored: bool = True,
     ) -> list[Generated]:
-        """Replies to all prompts; `stop` is looked at between batches."""
+        """Replies to all prompts; `stop` is looked at between batches. To be scored they are read once more."""
         alike: dict[tuple[Decoding, int], list[int]] = {}  # what one call can decode: the last token starts the reply
         for row in sorted(range(len(prompts)), key=lambda row: len(prompts[row])):
             alike.setdefault((decodings[row], int(prompts[row][-1])), []).append(row)
@@ -97,6 +98,8 @@ class TorchEngine:
                 )
                 for row, ids in zip(places, replies, strict=True):
                     said[row] = ids
+        if not scored:
+            return [Generated(tuple(ids), ()) for ids in said]
         spoken = [row for row, ids in enumerate(said) if ids]
         whole = [said[row] + [self.eos] * (len(said[row]) < decodings[row].max_steps) for row in spoken]
         found = [Generated((), ())] * len(prompts)

@@ -37,7 +37,8 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor, experts: Tensor) -> Tensor:
         ends = torch.bincount(experts, minlength=len(self.weight)).cumsum(0) * x.shape[1]
-        y = F.grouped_mm(x.flatten(0, 1), self.weight, offs=ends.to(torch.int32))
+        rows = x.flatten(0, 1).to(self.weight.dtype)  # autocast does not know this product: it stays in full precision
+        y = F.grouped_mm(rows, self.weight, offs=ends.to(torch.int32))
         return y.unflatten(0, x.shape[:2]) + self.bias[experts][:, None]
 
 
