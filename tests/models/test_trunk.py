@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,24 @@ def test_the_emotion_head_is_held_back_in_training_alone(name: str, dialogues: l
     torch.testing.assert_close(model.losses(batch, 1, 1)["emotion"], wrong * model.config.emotion_weight)
     model.train()
     assert not torch.equal(model.perceive(batch), model.perceive(batch))
+
+
+@pytest.mark.parametrize("variant", EVERY, ids=variant_id)
+def test_every_system_can_learn_in_bf16(variant: tuple[str, dict[str, Any]], dialogues: list[Dialogue]) -> None:
+    name, settings = variant
+    system = small_system(name, dialogues, **settings)
+    labelled = [replace(e, response=replace(e.response, label="consoling")) for e in test_examples(dialogues)]
+    model, items = system.model.train(), system.codec.encode(labelled)
+    if hasattr(model, "learn_in"):
+        model.learn_in("bf16")
+    batch = system.codec.training_batch(items, np.random.default_rng(0))
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found = []
+    for rounded in (False, True):
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=rounded):
+            terms = model(batch, sum(len(item.response) for item in items), len(items))
+        loss = sum(term for term in terms.values() if term.requires_grad)
+        found.append(torch.autograd.grad(loss, learning, allow_unused=True))
+    exact, rounded_ones = (torch.cat([g.flatten() for g in grads if g is not None]) for grads in found)
+    assert torch.nn.functional.cosine_similarity(exact, rounded_ones, 0) > 0.9
