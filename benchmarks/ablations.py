@@ -4,9 +4,9 @@ Variants that begin with the weights of another run are left out, since they hav
 trained already is not trained again, and one that was interrupted goes on; so this may be called until all are there.
 `attune results` puts them into docs/RESULTS.md. The test split is not read.
 
-    python benchmarks/ablations.py [attune] [--variants default,bare,…] [--examples 10063] [--set key=value]
+    python benchmarks/ablations.py [attune] [--variants first,bare,…] [--examples 10063] [--set key=value]
 
-A `--set` is for all variants: `--set text.perceiver=runs/attune-default-perceiver` gives them all the perceiver of the default run,
+A `--set` is for all variants: `--set text.perceiver=runs/attune-first-perceiver` gives them all the perceiver of that run,
 while without it each trains one of its own first.
 """
 

@@ -13,7 +13,7 @@ the same batch they have the same loss, which is checked first. One point is cha
 
 Tokens are those of the dialogues, padding not counted. Ratios are of CPU time.
 
-    python benchmarks/finetune_speed.py [--variant deep] [--dialogues 144] [--data DIR]
+    python benchmarks/finetune_speed.py [--variant first] [--dialogues 144] [--data DIR]
     (also: benchmarks/train_speed.py --system attune)
 """
 

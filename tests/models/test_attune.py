@@ -174,7 +174,7 @@ def perceiver(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recipe(perceiver: Path, *sets: str) -> Any:
     small = [f"model.decoder={part('llama')}", "model.decoder_frozen=1", "model.lora_rank=2", "model.concepts=0"]
     small += [f"text.perceiver={perceiver}", "training.batch_size=8", "training.epochs=2", "training.validate_every=6"]
-    return load_recipe("attune", None, [*small, "training.checkpoint_every=2", "training.lr=0.01", *sets])
+    return load_recipe("attune", "first", [*small, "training.checkpoint_every=2", "training.lr=0.01", *sets])
 
 
 @pytest.fixture
@@ -268,11 +268,13 @@ def tiny_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = {"batch_size": 8, "epochs": 1, "limit": None, "skip": 0, "lr": 0.01, "warmup": 2, "validate_every": 6}
     small: dict[str, Any] = {
         "perceiver": {"model": {"encoder": part("bert")}, "training": steps},
-        "attune": {"model": {"decoder": part("llama"), "decoder_frozen": 1, "concepts": 0}, "training": steps},
+        "attune": {"model": {"decoder": part("llama"), "concepts": 0}, "training": steps},
     }
     for name, sets in small.items():
         raw = merge(yaml.safe_load((RECIPES / f"{name}.yaml").read_text()), sets)
         raw["variants"] = {key: merge(one, {"training": steps}) for key, one in raw["variants"].items()}
+        if "first" in raw["variants"]:
+            raw["variants"]["first"]["model"]["decoder_frozen"] = 1
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr("attune.train.recipes.RECIPES", folder)
 
@@ -292,17 +294,17 @@ def with_labels(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("features", "tiny_recipes")
 def test_one_command_trains_every_variant_before_it_and_one_perceiver(with_labels: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    train(load_recipe("attune", "deep"), with_labels, runs / "mine")
-    assert {run.name for run in runs.iterdir()} == {"mine", "attune-default", "attune-default-perceiver"}
-    first = (runs / "attune-default-perceiver" / "model.safetensors").read_bytes()
-    for run in ("mine", "attune-default"):
+    train(load_recipe("attune"), with_labels, runs / "mine")
+    assert {run.name for run in runs.iterdir()} == {"mine", "attune-first", "attune-first-perceiver"}
+    first = (runs / "attune-first-perceiver" / "model.safetensors").read_bytes()
+    for run in ("mine", "attune-first"):
         assert (runs / run / "perceiver" / "model.safetensors").read_bytes() == first
     assert not (runs / "mine" / "perceiver" / "crossfit.safetensors").exists()
     assert len(list((tmp_path / "cache" / "crossfit").glob("*.safetensors"))) == 1, "worked out once for both"
-    train(load_recipe("attune", "deep", [f"training.start={runs / 'mine'}"]), with_labels, runs / "again")
+    train(load_recipe("attune", None, [f"training.start={runs / 'mine'}"]), with_labels, runs / "again")
     places = ("before", "before/before")
     led = [yaml.safe_load((runs / "again" / place / "config.yaml").read_text()) for place in places]
-    assert [one["variant"] for one in led] == ["deep", "default"]
+    assert [one["variant"] for one in led] == ["default", "first"]
 
 
 @pytest.mark.usefixtures("features", "tiny_recipes")
@@ -310,7 +312,7 @@ def test_a_corpus_without_labels_is_refused_unless_it_can_be_done_without(
     corpus: Path, perceiver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(DataError, match=r"no turn has a label.*train\.jsonl.*no-label"):
-        train(load_recipe("attune"), corpus, tmp_path / "run")
+        train(load_recipe("attune", "first"), corpus, tmp_path / "run")
     assert not list(tmp_path.glob("run*"))
     asked: list[str] = []
     of = ContextControls.__call__
@@ -322,7 +324,7 @@ def test_a_corpus_without_labels_is_refused_unless_it_can_be_done_without(
     monkeypatch.setattr(ContextControls, "__call__", by_perceiver)
     train(load_recipe("attune", "no-label"), corpus, tmp_path / "without")
     assert "no turn has a label" not in capsys.readouterr().err
-    train(load_recipe("attune", None, [f"text.perceiver={perceiver}"]), corpus, tmp_path / "given")
+    train(load_recipe("attune", "first", [f"text.perceiver={perceiver}"]), corpus, tmp_path / "given")
     assert f"{corpus}: no turn has a label" in capsys.readouterr().err
     assert {name[:5] for name in asked} == {"valid"}, "no control of a training dialogue is the perceiver's"
 
