@@ -52,7 +52,7 @@ def _told(folder: Path) -> str:
     measure = known.get("training.select", "ppl")
     curve = [(point["step"], point[measure]) for point in summary["validation"] if measure in point]
     after = [step for step, _ in curve if step > summary["best_step"] and step > known.get("training.min_steps", 0)]
-    ended = (
+    ended = summary["ended"] or (
         f"early stopping: {len(after)} validations without a better one"
         if len(after) >= known.get("training.patience", 3)
         else "the end of its schedule"
@@ -66,7 +66,8 @@ def _told(folder: Path) -> str:
 def _summary(folder: Path) -> dict[str, Any]:
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        return {key: summary[key] for key in ("steps", "best_step", "validation")}
+        found = {key: summary[key] for key in ("steps", "best_step", "validation")}
+        return found | {"ended": summary.get("ended")}  # by what, if it is none of the usual
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder / SUMMARY}: not the summary of a run ({error!r})") from None
 

@@ -31,6 +31,9 @@ def test_a_training_that_ended_early_and_one_that_did_not(tmp_path: Path) -> Non
     trained(tmp_path / "c", {1000: 40.0, 2000: 41.0, 3000: 42.0}, min_steps=2000)
     assert how_trained(tmp_path / "c").endswith("ended by the end of its schedule.")
     assert how_trained(tmp_path) == ""
+    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
+    (tmp_path / "c" / "summary.json").write_text(json.dumps(summary | {"ended": "a power cut"}))
+    assert how_trained(tmp_path / "c").endswith("ended by a power cut.")
 
 
 def test_a_training_that_was_taken_up_again(tmp_path: Path) -> None:
