@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
@@ -162,13 +162,15 @@ def collect(
 
 def _answers(
     system: System, parts: Sequence[Sequence[Example]], seed: int, protocol: str, workers: int
-) -> Iterator[list[Item]]:
+) -> Generator[list[Item], None, None]:
     """What the system makes of each part, in their order."""
     if workers == 1:
         yield from (answer(system, part, seed, protocol) for part in parts)
         return
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (system.path, threads))
+    pool = ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_open, initargs=(str(system.path), threads)
+    )
     try:
         yield from pool.map(_answer, parts, repeat(seed), repeat(protocol))
     finally:
@@ -178,7 +180,7 @@ def _answers(
 _opened: list[System] = []  # in a worker: its own
 
 
-def _open(path: Path, threads: int) -> None:
+def _open(path: str, threads: int) -> None:
     os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything that computes is imported
     from attune.generate.systems import open_system
 
