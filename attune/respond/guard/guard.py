@@ -15,12 +15,12 @@ from attune.respond.guard.repeats import repeated
 from attune.respond.guard.rules import load_rules
 from attune.respond.guard.words import load_reader
 
-RISK_FROM = 0.5  # from this share on the classifier's word counts: recall against false alarms
+RISK_FROM = 0.45  # from this share on the classifier's word counts: recall against false alarms
 RISK_IN_THE_PAST_FROM = 0.8  # of what the person says has not happened for long
 REFUSED_FROM = 0.25
 REMEMBERED = 3  # of the person's turns before the last: a risk in them still counts
 _FEW_WORDS = 4  # so short a turn only goes on with what was said before
-_LONG = 60  # words; a longer text is heard piece by piece
+_LONG = 35  # words; a longer text is heard piece by piece
 _WHOLE_QUOTE = re.compile(r"\W*[«“\"](.*)[»”\"]\W*", re.DOTALL)
 _LONG_OVER = re.compile(r"\b(have|has) (not|never)\b.{0,40}\b(for|in) (\w+ ){1,2}(years|months)\b")
 _CLOSING = re.compile(r"\b(thanks?|thank you|thx|bye|good ?night)\b")

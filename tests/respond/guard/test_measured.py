@@ -150,7 +150,7 @@ def test_few_kind_replies_are_refused(replies: Replies) -> None:
 @pytest.mark.slow
 def test_ordinary_talk_is_left_alone(guard: Guard, ed_dir: Path) -> None:
     talk = measure_talk(guard, ed_dir)
-    assert float(share(talk.alarms)) <= 0.055
+    assert float(share(talk.alarms)) <= 0.03
     assert float(share(talk.refused)) <= 0.02
 
 
