@@ -5,7 +5,8 @@
                     conversation), and at its tenth turn                                        warm, tenth <= 500 ms
     new tokens      of the prompt that were read at each of the turns 2 to 10                   <= 30
     ranked          the system's own number of candidates, the best of which is said
-    resident        memory of the process at its end                                           <= 1,200 MB
+    resident        memory of the process with one candidate a reply, and when several were     one: <= 1,200 MB
+                    ranked too
 
 Agent and plain model run one after the other, each in a process of its own; both answer the same turns, at most `--tokens` long. The
 plain model reads the conversation in its own chat form and nothing else: no emotion, concepts, label or guard. No context is answered
@@ -132,12 +133,13 @@ def agent(arguments: argparse.Namespace) -> dict[str, Any]:
     replies = [one.reply(context, seed=seed) for seed, context in contexts(range(arguments.replies))]
     found |= {"full reply": median(reply.timings["total"] for reply in replies)}
     found |= {f"  {stage}": median(reply.timings[stage] for reply in replies) for stage in STAGES}
+    memory = resident()
     one.count = several
     further = range(arguments.replies, 2 * arguments.replies)
     ranked = [one.reply(context, seed=seed) for seed, context in contexts(further)]
     found |= {f"ranked, best of {several}": median(reply.timings["total"] for reply in ranked)}
     words = statistics.fmean(len(reply.text.split()) for reply in replies)
-    found |= {"resident, MB": resident(), "words in a reply": words}
+    found |= {"resident, MB": memory, "resident, ranked, MB": resident(), "words in a reply": words}
     return found | {"name": one.name, "new tokens": read[1:]}
 
 
