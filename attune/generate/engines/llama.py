@@ -9,6 +9,8 @@ the same pieces; what was remembered, or decoded beside it, can change the last 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import secrets
 import shutil
@@ -37,6 +39,7 @@ Chunk = dict[str, Any]  # of an answer, in llama.cpp's words
 NEVER = 0xFFFFFFFF  # the seed that llama.cpp takes for "any"
 EMPTY = '""'  # in a grammar: nothing but the end
 STOPPING = 1.0  # seconds that a stream which is closed waits for its last token, at most
+MMAP_THRESHOLD = -3  # the number of this option of mallopt
 LIKELY = 64  # tokens among which one that was chosen nearly always is
 
 
@@ -373,6 +376,9 @@ def physical_cores() -> int:
 
 def _library() -> Any:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads leave the cores alone
+    # glibc's own (others do not know it): what is large goes back to the system as soon as it is freed.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 17)
     try:
         import xllamacpp
     except ImportError as error:
