@@ -16,13 +16,14 @@ from attune.respond.guard.rules import load_rules
 from attune.respond.guard.words import load_reader
 
 RISK_FROM = 0.45  # from this share on the classifier's word counts: recall against false alarms
-RISK_IN_THE_PAST_FROM = 0.8  # of what the person says has not happened for long
+RISK_IN_DOUBT_FROM = 0.8  # of what the person says has not happened for long, or of being "killed" for something
 REFUSED_FROM = 0.25
 REMEMBERED = 3  # of the person's turns before the last: a risk in them still counts
 _FEW_WORDS = 4  # so short a turn only goes on with what was said before
 _LONG = 35  # words; a longer text is heard piece by piece
 _WHOLE_QUOTE = re.compile(r"\W*[«“\"](.*)[»”\"]\W*", re.DOTALL)
 _LONG_OVER = re.compile(r"\b(have|has) (not|never)\b.{0,40}\b(for|in) (\w+ ){1,2}(years|months)\b")
+_KILLED_FOR = re.compile(r"\b(will|would|is gonna|is going to|gonna|ll) kill me (when|if|for)\b")
 _CLOSING = re.compile(r"\b(thanks?|thank you|thx|bye|good ?night)\b")
 
 
@@ -168,7 +169,8 @@ class Guard:
             return _Sign(label, f"rule: {found.rule} (“{found.words}”)")
         sure = 1 - shares[at, 0]
         where = f", most of all in “{pieces[at][:80]}”" if len(pieces) > 1 else ""
-        if sure >= (RISK_IN_THE_PAST_FROM if _LONG_OVER.search(text) else RISK_FROM):
+        in_doubt = _LONG_OVER.search(text) or _KILLED_FOR.search(text)
+        if sure >= (RISK_IN_DOUBT_FROM if in_doubt else RISK_FROM):
             return _Sign(likeliest, f"classifier: a risk with {sure:.2f}, most likely {likeliest}{where}")
         return _Sign(None, f"nothing found; classifier: a risk with {sure:.2f}")
 
