@@ -8,8 +8,7 @@ the same batch they have the same loss, which is checked first. One point is cha
     + buckets    batches of like length
     + targets    logits only where there is a target, loss and gradient in one pass
     + kept       what the lower layers make of a dialogue is read, as in every epoch but the first (if any are frozen)
-    + bf16       products in 16 bits; about twice as fast on a processor that has instructions for them (AVX-512 BF16, AMX), slower
-                 on others
+    + bf16       products in 16 bits, for which a processor needs instructions (AVX-512 BF16, AMX) to be any faster
 
 Tokens are those of the dialogues, padding not counted. Ratios are of CPU time.
 
