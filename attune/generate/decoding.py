@@ -17,6 +17,7 @@ from attune.errors import SettingsError
 from attune.generate.settings import Decoding
 
 Cache = dict[str, Tensor]
+CROWDED = 0.8  # of a batch: when fewer rows go on, the others are let go, which copies what is cached
 
 
 class Decodable(Protocol):
@@ -145,7 +146,7 @@ def _chosen(
     step: _Step, decoding: Decoding, rows: int, eos: int, seeds: Sequence[int]
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Step by step, the rows that go on and the token chosen for each."""
-    live = torch.arange(rows)
+    live, going = torch.arange(rows), torch.ones(rows, dtype=torch.bool)  # the rows at hand, and whether they go on
     draws = None
     if decoding.mode != "greedy":
         draws = torch.stack(
@@ -154,15 +155,15 @@ def _chosen(
     for i in range(decoding.max_steps):
         log_probs = step.log_probs()
         chosen = log_probs.argmax(-1) if draws is None else _sample(log_probs, draws[live, i], decoding)
-        going = chosen != eos
+        going &= chosen != eos
         yield live[going].tolist(), chosen[going].tolist()
         step.append(chosen)
-        if not bool(going.all()):
+        if not (left := int(going.sum())):
+            break
+        if left <= CROWDED * len(live):
             keep = going.nonzero().squeeze(1)
-            if not len(keep):
-                break
             step.keep(keep)
-            live = live[keep]
+            live, going = live[keep], going[keep]
 
 
 def _sample(log_probs: Tensor, draw: Tensor, decoding: Decoding) -> Tensor:

@@ -10,11 +10,13 @@ import torch
 from peft import LoraConfig
 from peft.tuners.lora import Linear
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from attune.errors import AttuneError, DataError, MissingError, SettingsError
 from attune.files import cache_dir
 from attune.models.classifier_41 import Classifier41, Classifier41Config
 from attune.models.pretrained import find_base
+from attune.models.pretrained.attention import GROUPED, grouped_attention
 from attune.models.pretrained.lora import QuickLinear, add_lora
 from attune.models.pretrained.model import freeze_below, layers_of
 from attune.models.pretrained.tokens import EncoderTokens
@@ -250,3 +252,29 @@ def test_in_bf16_an_adapted_layer_is_near_itself_and_its_adapters_get_full_gradi
     for (name, _), one, other in zip(adapters, *both, strict=True):
         assert other.dtype == torch.float32
         assert torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), 0) > 0.98, name
+
+
+@pytest.mark.parametrize("bits", [True, False], ids=["seen or not", "added"])
+def test_heads_that_share_keys_see_what_they_would_with_keys_of_their_own(bits: bool) -> None:
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 6, 3, 4, generator=draw)
+    key, value = (torch.randn(2, 2, 5, 4, generator=draw) for _ in range(2))
+    seen = torch.rand(2, 1, 3, 5, generator=draw) < 0.6
+    seen[..., 0] = True
+    mask = seen if bits else torch.zeros(2, 1, 3, 5).masked_fill(~seen, -1e30)
+    found, weights = grouped_attention(torch.nn.Identity(), query, key, value, mask, scaling=0.3)
+    own_key, own_value = (part.repeat_interleave(3, dim=1) for part in (key, value))
+    wanted = torch.nn.functional.scaled_dot_product_attention(query, own_key, own_value, attn_mask=mask, scale=0.3)
+    torch.testing.assert_close(found, wanted.transpose(1, 2))
+    assert not weights[~seen.expand_as(weights)].any()
+
+
+def test_a_decoder_with_grouped_attention_says_and_learns_what_it_did_without() -> None:
+    plain, grouped = (AutoModelForCausalLM.from_pretrained(part("llama"), dtype=torch.float32) for _ in range(2))
+    grouped.set_attn_implementation(GROUPED)
+    ids = torch.arange(24).view(2, 12)
+    for model in (plain, grouped):
+        model(input_ids=ids, labels=ids).loss.backward()
+    torch.testing.assert_close(grouped(input_ids=ids).logits, plain(input_ids=ids).logits, atol=1e-5, rtol=1e-4)
+    for one, other in zip(grouped.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-3)

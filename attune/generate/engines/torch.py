@@ -17,6 +17,7 @@ from attune.generate.engines.base import Generated
 from attune.generate.engines.readings import Readings
 from attune.generate.settings import Decoding
 from attune.generate.systems import TokenNll
+from attune.models.pretrained.attention import GROUPED
 from attune.models.pretrained.speaking import IGNORE, Speaks
 from attune.models.pretrained.tokens import pad, real
 
@@ -26,10 +27,11 @@ class Prompted(Speaks):
 
     def __init__(self, decoder: Any) -> None:
         self.decoder = decoder.eval()
+        self.decoder.set_attn_implementation(GROUPED)
 
     def recalled(self, known: Sequence[Tensor | None]) -> Cache:
         """A state as after reading what is known of each row (:class:`Readings`), padded on the right."""
-        counts = [0 if row is None else row.shape[3] for row in known]
+        counts = [_count(row) for row in known]
         cache = {"past.seen": torch.arange(max(counts)) < torch.tensor(counts)[:, None]}
         some = next((row for row in known if row is not None), None)
         if some is not None:
@@ -56,6 +58,8 @@ class TorchEngine:
     name = "torch"
     batch = 128
     """Replies decoded together: the weights are read from memory once for all of them."""
+    together = 16
+    """Texts of like length read together: enough to keep a processor busy, few enough that little of them is padding."""
 
     def __init__(
         self, decoder: Any, tokenizer: Tokenizer, *, eos: int, forbidden: Sequence[int] = (), remembered: int = 2048
@@ -133,9 +137,9 @@ class TorchEngine:
     def _nll(self, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Of each token of each continuation, in double precision."""
         found: list[np.ndarray] = [np.empty(0)] * len(prompts)
-        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]) + len(continuations[row]))
-        for start in range(0, len(order), self.batch):
-            rows = order[start : start + self.batch]
+        order = sorted(range(len(prompts)), key=lambda row: (len(continuations[row]), len(prompts[row])))
+        for start in range(0, len(order), self.together):
+            rows = order[start : start + self.together]
             target = [np.asarray(continuations[row]) for row in rows]
             response = [np.append(prompts[row][-1], continuations[row][:-1]) for row in rows]
             batch = {"response": pad(response, self.eos), "target": pad(target, IGNORE)}
@@ -149,16 +153,20 @@ class TorchEngine:
     def _read(self, prompts: Sequence[Sequence[int]]) -> Cache:
         """All but the last tokens, which start the replies. What was read before, or stands here twice, is not read again."""
         whole = [tuple(int(token) for token in prompt[:-1]) for prompt in prompts]
-        different = {ids: place for place, ids in enumerate(dict.fromkeys(whole))}
-        known = [self.readings.find(ids) for ids in different]
-        cache = self.model.recalled(known)
-        rest = [
-            np.array(ids[0 if row is None else row.shape[3] :], dtype=np.int64)
-            for ids, row in zip(different, known, strict=True)
-        ]
-        if any(len(ids) for ids in rest):
-            _, cache = self.model.read_ahead(pad(rest, self.eos), real(rest), cache)
-            for ids, row in zip(different, self.model.rows(cache), strict=True):
+        known = {ids: self.readings.find(ids) for ids in whole}
+        rest = {ids: np.array(ids[_count(row) :], dtype=np.int64) for ids, row in known.items()}
+        new = sorted((ids for ids in rest if len(rest[ids])), key=lambda ids: len(rest[ids]))
+        for start in range(0, len(new), self.together):
+            part = new[start : start + self.together]
+            ahead = [rest[ids] for ids in part]
+            before = self.model.recalled([known[ids] for ids in part])
+            _, cache = self.model.read_ahead(pad(ahead, self.eos), real(ahead), before)
+            for ids, row in zip(part, self.model.rows(cache), strict=True):
+                known[ids] = row
                 self.readings.keep(ids, row)
-        places = torch.tensor([different[ids] for ids in whole])
-        return {name: value.index_select(0, places) for name, value in cache.items()}
+        return self.model.recalled([known[ids] for ids in whole])
+
+
+def _count(row: Tensor | None) -> int:
+    """How many tokens are known of a row."""
+    return 0 if row is None else row.shape[3]
