@@ -21,15 +21,16 @@ from attune.models.prompt import Prompts
 from attune.parts import PARTS, locate
 
 ADAPTER = "adapter.gguf"
+MORE = "adapter-more.gguf"  # what a later training added to it, if it did (`lora_fixed`)
 ROOM = 768  # tokens of a conversation that are read, at least; a talk goes on longer than what a decoder was trained on
 
 
 def open_light(path: Path, name: str) -> AttuneSystem:
     """Open the folder that `attune export` wrote; its files are checked against the sums in its configuration."""
-    files = (ADAPTER, f"{PERCEIVER}/model.safetensors", "decoder/tokenizer.json")
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    files = (*adapters(config), f"{PERCEIVER}/model.safetensors", "decoder/tokenizer.json")
     needed(path, *files)
     intact(path, *files)
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     decoder = decoder_part(config)
     tokenizer = Tokenizer.from_file(str(path / "decoder" / "tokenizer.json"))
     longest = max(ROOM, config["longest"])
@@ -37,7 +38,7 @@ def open_light(path: Path, name: str) -> AttuneSystem:
     decoding = run_decoding(path)
     special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special and i != prompts.eos]
     engine = LlamaEngine(
-        merged(locate(decoder), path / ADAPTER),
+        merged(locate(decoder), [path / file for file in adapters(config)]),
         tokenizer,
         eos=prompts.eos,
         forbidden=[*special, *range(tokenizer.get_vocab_size(), config["vocabulary"])],
@@ -47,6 +48,11 @@ def open_light(path: Path, name: str) -> AttuneSystem:
     recall = Concepts(ConceptRecall(lenient=True)) if config["concepts"] else None
     controls = ContextControls(LightPerceiver(path / PERCEIVER), recall, ear, config.get("decoder_share", 0.0))
     return AttuneSystem(config, engine, prompts, controls, decoding, name, path, concurrent=True)
+
+
+def adapters(config: Mapping[str, Any]) -> list[str]:
+    """The files of an export that are worked into its decoder."""
+    return [ADAPTER, MORE] if config.get("lora_fixed") else [ADAPTER]
 
 
 def decoder_part(config: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from attune.generate.settings import Decoding
 from attune.generate.systems import intact, needed, open_system, run_decoding
 from attune.knowledge.recall import ConceptRecall
 from attune.models import SYSTEMS
+from attune.models.adapters import MORE
 from attune.models.pretrained.bases import open_tokenizer
 from attune.models.pretrained.lora import merge_lora
 
@@ -60,8 +61,8 @@ def open_attune(path: Path, name: str) -> TorchAttune:
     needed(path, "model.safetensors")
     shared = path if (path / PERCEIVER).is_dir() else path.parent
     needed(shared, "config.json", "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
-    weights = [str((place / "model.safetensors").relative_to(shared)) for place in (path, shared / PERCEIVER)]
-    intact(shared, *weights, "decoder/tokenizer.json")
+    weights = [path / "model.safetensors", path / MORE, shared / PERCEIVER / "model.safetensors"]
+    intact(shared, *(str(file.relative_to(shared)) for file in weights if file.is_file()), "decoder/tokenizer.json")
     model = kind.from_pretrained(path)
     merge_lora(model.decoder)
     codec = kind.codec_class(model.config, {"decoder": open_tokenizer(shared / "decoder")})

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from attune.errors import SettingsError
 from attune.models import register_system
+from attune.models.adapters import MORE, rank_axis
 from attune.models.layers.loss import smoothed_nll
 from attune.models.pretrained import OnParts, PartsConfig, Role
 from attune.models.pretrained.conversations import Conversation, ConversationCodec
-from attune.models.pretrained.lora import add_lora
+from attune.models.pretrained.lora import add_lora, hold
 from attune.models.pretrained.lower import LowerStates
-from attune.models.pretrained.model import freeze_below, layers_of
+from attune.models.pretrained.model import freeze_below, layers_of, read_weights
 from attune.models.pretrained.speaking import IGNORE, Cache, Speaks
 
 
@@ -36,6 +37,8 @@ class AttuneConfig(PartsConfig):
     """Lower layers of the decoder that stay as they are, the embeddings with them."""
     lora_rank: int = 32
     """Rank of the adapters on the other layers (alpha twice the rank)."""
+    lora_fixed: int = 0
+    """Of that rank, so much stays as the run had it that training begins with; only what is added to it learns."""
     control_tokens: int = 24
     """Longest control before a listener turn."""
     concepts: int = 3
@@ -64,6 +67,10 @@ class AttuneConfig(PartsConfig):
                 raise SettingsError(f"{what} must be from 0 to 1, not {getattr(self, what)}")
         if self.lora_rank < 1:
             raise SettingsError(f"lora_rank must be at least 1, not {self.lora_rank}")
+        if not 0 <= self.lora_fixed < self.lora_rank:
+            raise SettingsError(
+                f"lora_fixed must be from 0 to below lora_rank ({self.lora_rank}), not {self.lora_fixed}"
+            )
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -92,7 +99,17 @@ class Attune(Speaks, OnParts):
         if config.decoder_frozen == len(layers_of(self.decoder)):
             raise SettingsError("decoder_frozen must leave a layer that can learn")
         add_lora(self.decoder, config.lora_rank, config.decoder_frozen)
+        hold(self.decoder, config.lora_fixed)
         self.kept: LowerStates | None = None
+
+    @classmethod
+    def kept_weights(cls, folder: Path) -> dict[str, Tensor]:
+        """Of an export, the adapters that stayed and those that were added (`lora_fixed`) stand in two files."""
+        tensors = super().kept_weights(folder)
+        if (folder / MORE).is_file():
+            for name, added in read_weights(folder / MORE).items():
+                tensors[name] = torch.cat([tensors[name], added], rank_axis(name) or 0)
+        return tensors
 
     def encode(self, batch: Cache) -> Cache:
         """Nothing is read but the prompt, which is the decoder's prefix."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attune.errors import MissingError
 from attune.generate.engines.merged import merged, merged_at
-from attune.generate.light import ADAPTER
+from attune.generate.light import ADAPTER, adapters
 from attune.knowledge import build
 from attune.parts import Part, locate
 from attune.respond.opening import folder_of, parts_of
@@ -48,16 +48,17 @@ def _fetch(parts: Sequence[Part], console: Console) -> None:
 
 
 def _voice(system: str, console: Console) -> None:
-    """A light system's adapter is worked into its decoder."""
+    """A light system's adapters are worked into its decoder."""
     try:
         folder = folder_of(system)
     except MissingError:
         return  # opening the system will say what is wrong
     if (folder / ADAPTER).is_file():
-        model = locate(json.loads((folder / "config.json").read_text(encoding="utf-8"))["decoder"])
-        if not merged_at(model, folder / ADAPTER).is_file():
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        model, files = locate(config["decoder"]), [folder / file for file in adapters(config)]
+        if not merged_at(model, files).is_file():
             _say(console, "First start: the system's own weights are worked into its language model, once.")
-            merged(model, folder / ADAPTER)
+            merged(model, files)
 
 
 def _index(console: Console) -> None:

@@ -46,6 +46,10 @@ def prepare_attune(
     """The decoder with its adapters, and a codec that knows the controls of the corpus."""
     kind = SYSTEMS[recipe.system]
     config = kind.config_class(**recipe.model)
+    if config.lora_fixed and not recipe.training.start:
+        raise SettingsError("lora_fixed keeps what a run begins with; training.start must name it")
+    if config.lora_fixed and recipe.training.weight_decay:
+        raise SettingsError("with lora_fixed, training.weight_decay must be 0: it would change what is to stay")
     examples = list(make_examples(train, "listener-turns"))
     place = found_perceiver(recipe, run)
     if (config.label or config.asked) and not any(example.response.label in LABEL_ID for example in examples):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attune.errors import DataError, SettingsError
 from attune.files import atomic_dir
+from attune.models.adapters import rank_axis
 from attune.models.codec import Codec
 
 
@@ -77,7 +78,7 @@ def load_best(folder: Path, model: torch.nn.Module) -> None:
 def start_from(run: Path, model: Any, codec: Codec) -> None:
     """Give a new model the weights of a finished run of the same system with the same vocabulary.
 
-    It may have adapters on more layers than that run; they begin as the identity.
+    It may have adapters on more layers than that run, or of a higher rank; what is more begins as the identity.
     """
     with tempfile.TemporaryDirectory() as folder:
         codec.save(Path(folder))
@@ -105,7 +106,18 @@ def _load(file: Path, model: torch.nn.Module, may_lack: str | None = None) -> No
     lacking = {name for name in wanted - tensors.keys() if may_lack is None or may_lack not in name}
     if lacking or tensors.keys() - wanted:
         raise ValueError("it holds the weights of another model")
+    if may_lack:
+        tensors = {name: _widened(name, value, _state(model)[name]) for name, value in tensors.items()}
     model.load_state_dict(tensors, strict=False)
+
+
+def _widened(name: str, value: Tensor, wanted: Tensor) -> Tensor:
+    """An adapter's matrix of a lower rank as the first part of the one that is wanted; other weights as they are."""
+    axis = rank_axis(name)
+    if axis is None or value.shape[axis] >= wanted.shape[axis]:
+        return value
+    rest = wanted.narrow(axis, value.shape[axis], wanted.shape[axis] - value.shape[axis])
+    return torch.cat([value.to(rest), rest], axis)
 
 
 def save_system(folder: Path, model: Any) -> None:

@@ -20,9 +20,10 @@ from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir, sha256
 from attune.generate.attune import PERCEIVER
 from attune.generate.engines.perceiver import WEIGHTS, differences, packaged
-from attune.generate.light import ADAPTER
+from attune.generate.light import ADAPTER, MORE
 from attune.generate.light_labeller import HEAD, factors
 from attune.knowledge.sentences import mapped
+from attune.models import adapters
 from attune.parts import locate
 from attune.train.export_adapter import Kind, write_adapter
 
@@ -52,27 +53,27 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
         )
     _apart(run, out)
     with atomic_dir(out) as new:
-        tensors = _tensors(run)
-        write_adapter(new / ADAPTER, tensors, config["bases"]["decoder"]["config"], 2.0 * config["lora_rank"], kind)
+        stayed, added = _parted(_tensors(run), config.get("lora_fixed", 0))
+        decoder = config["bases"]["decoder"]["config"]
+        for file, tensors in ((ADAPTER, stayed), (MORE, added)):
+            if tensors:
+                write_adapter(new / file, tensors, decoder, 2.0 * _rank(tensors), kind)
         _there(run / "decoder" / "tokenizer.json")
         _copy(run, new, "config.yaml", COMMON, "decoder/*", f"{PERCEIVER}/config.*", f"{PERCEIVER}/encoder/*")
-        _halve(run / PERCEIVER, new / PERCEIVER)
+        _halve(_tensors(run / PERCEIVER), new / PERCEIVER / WEIGHTS)
         if torch:
             _copy(run, new / TORCH, "config.*", COMMON, "summary.json", "before/**/*.*")  # a training may go on from it
-            _halve(run, new / TORCH)
-        settings = {name: config[name] for name in KEPT}
+            _halve(stayed, new / TORCH / WEIGHTS)
+            if added:
+                _halve(added, new / TORCH / adapters.MORE)
+        settings = {name: config[name] for name in KEPT} | {"lora_fixed": config.get("lora_fixed", 0)}
         settings["decoder_share"] = config["decoder_share"] if config["emotion_weight"] else 0.0
         settings |= {"family": "light", "decoder": config["decoder"]}
         settings["parts"] = [config["decoder"], perceiver["encoder"]]
         settings["vocabulary"] = config["bases"]["decoder"]["config"]["vocab_size"]
         settings["checksum"] = config["bases"]["decoder"]["checksum"]
-        summed = (
-            ADAPTER,
-            f"{PERCEIVER}/{WEIGHTS}",
-            "decoder/tokenizer.json",
-            *([f"{TORCH}/{WEIGHTS}"] if torch else []),
-        )
-        return _written(new, settings, *summed)
+        kept = sorted(str(file.relative_to(new)) for name in ("*.gguf", "*/*.safetensors") for file in new.glob(name))
+        return _written(new, settings, *kept, "decoder/tokenizer.json")
 
 
 def export_labeller(run: Path, out: Path, size: int = LABELLER_BYTES) -> dict[str, int]:
@@ -130,10 +131,22 @@ def _anywhere(config: Any) -> Any:
     return {key: _anywhere(value) for key, value in config.items() if key != "_name_or_path"}
 
 
-def _halve(run: Path, folder: Path) -> None:
-    """A run's weights in half precision."""
-    halved = {name: value.astype(np.float16) for name, value in _tensors(run).items()}
-    save_file(halved, folder / WEIGHTS, {"format": "pt"})
+def _halve(tensors: dict[str, np.ndarray], file: Path) -> None:
+    """Weights in half precision."""
+    save_file({name: value.astype(np.float16) for name, value in tensors.items()}, file, {"format": "pt"})
+
+
+def _parted(tensors: dict[str, np.ndarray], fixed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The adapters as they were at the start of the training, and what it added to them; all is the former where nothing stayed."""
+    if not fixed:
+        return tensors, {}
+    parts = {name: np.split(value, [fixed], adapters.rank_axis(name) or 0) for name, value in tensors.items()}
+    stayed, added = ({name: part[side] for name, part in parts.items()} for side in (0, 1))
+    return stayed, added
+
+
+def _rank(tensors: dict[str, np.ndarray]) -> int:
+    return next(len(value) for name, value in tensors.items() if adapters.rank_axis(name) == 0)
 
 
 def _config(run: Path, *systems: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from attune.generate.saying import Ask, Control
 from attune.generate.settings import Decoding
 from attune.generate.systems import open_system
 from attune.models import RECIPES, SYSTEMS
+from attune.models.adapters import rank_axis
 from attune.models.pretrained.lower import LowerStates
 from attune.models.pretrained.speaking import IGNORE
 from attune.train.attune import crossfit
@@ -260,6 +261,27 @@ def test_it_may_go_on_with_adapters_on_more_layers(corpus: Path, perceiver: Path
         train(recipe(perceiver, start, "model.decoder_frozen=2"), corpus, tmp_path / "less")
 
 
+@pytest.mark.usefixtures("features")
+def test_it_may_go_on_with_more_ranks_while_those_it_has_stay(corpus: Path, perceiver: Path, tmp_path: Path) -> None:
+    first = train(recipe(perceiver), corpus, tmp_path / "first")
+    before = load_file(tmp_path / "first" / "model.safetensors")
+    rank = next(len(value) for name, value in before.items() if "lora_A" in name)
+    sets = (f"training.start={tmp_path / 'first'}", f"model.lora_rank={rank + 2}", f"model.lora_fixed={rank}")
+    more = train(recipe(perceiver, *sets, "training.epochs=1"), corpus, tmp_path / "more")
+    assert more["validation"][0]["ppl"] == pytest.approx(first["best_valid_ppl"], rel=1e-3), "they begin as nothing"
+    assert more["best_valid_ppl"] < first["best_valid_ppl"]
+    after = load_file(tmp_path / "more" / "model.safetensors")
+    for name, value in before.items():
+        axis = rank_axis(name)
+        assert axis is not None
+        assert torch.equal(after[name].narrow(axis, 0, rank), value), name
+        assert after[name].narrow(axis, rank, 2).any(), name
+    with pytest.raises(SettingsError, match="must be 0: it would change what is to stay"):
+        train(recipe(perceiver, *sets, "training.weight_decay=0.1"), corpus, tmp_path / "decayed")
+    with pytest.raises(SettingsError, match=r"training\.start must name it"):
+        train(recipe(perceiver, *sets[1:]), corpus, tmp_path / "nothing")
+
+
 @pytest.fixture
 def tiny_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The recipes of both systems with their variants, in small."""
@@ -295,16 +317,16 @@ def with_labels(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_command_trains_every_variant_before_it_and_one_perceiver(with_labels: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     train(load_recipe("attune"), with_labels, runs / "mine")
-    assert {run.name for run in runs.iterdir()} == {"mine", "attune-first", "attune-first-perceiver"}
+    assert {run.name for run in runs.iterdir()} == {"mine", "attune-whole", "attune-first", "attune-first-perceiver"}
     first = (runs / "attune-first-perceiver" / "model.safetensors").read_bytes()
-    for run in ("mine", "attune-first"):
+    for run in ("mine", "attune-whole", "attune-first"):
         assert (runs / run / "perceiver" / "model.safetensors").read_bytes() == first
     assert not (runs / "mine" / "perceiver" / "crossfit.safetensors").exists()
     assert len(list((tmp_path / "cache" / "crossfit").glob("*.safetensors"))) == 1, "worked out once for both"
     train(load_recipe("attune", None, [f"training.start={runs / 'mine'}"]), with_labels, runs / "again")
     places = ("before", "before/before")
     led = [yaml.safe_load((runs / "again" / place / "config.yaml").read_text()) for place in places]
-    assert [one["variant"] for one in led] == ["default", "first"]
+    assert [one["variant"] for one in led] == ["default", "whole"]
 
 
 @pytest.mark.usefixtures("features", "tiny_recipes")
@@ -341,6 +363,7 @@ def test_a_perceiver_that_is_not_there_is_named(corpus: Path, tmp_path: Path) ->
         ("model.decoder_frozen=3", "must leave a layer"),
         ("model.dropped=2", "dropped must be from 0 to 1"),
         ("model.lora_rank=0", "lora_rank must be at least 1"),
+        ("model.lora_fixed=99", "lora_fixed must be from 0 to below lora_rank"),
         ("model.longest=5000", "longest must be at most 514"),
     ],
 )

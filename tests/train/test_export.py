@@ -23,6 +23,7 @@ from attune.generate.engines.merged import merged, write_merged
 from attune.generate.engines.perceiver import LightPerceiver
 from attune.generate.engines.torch import TorchEngine
 from attune.generate.labeller import Labeller
+from attune.generate.light import adapters
 from attune.generate.light_labeller import LightLabeller
 from attune.generate.systems import open_system
 from attune.generate.torch_labeller import TorchLabeller
@@ -101,10 +102,11 @@ def classifier(folder: Path, **settings: Any) -> TorchLabeller:
     return TorchLabeller(model, codec, "classifier-41")
 
 
-def attune_run(folder: Path) -> Any:
+def attune_run(folder: Path, **settings: Any) -> Any:
     """A run of `attune` with random adapters on the tiny decoder, which says that it is on the packaged one."""
     kind = SYSTEMS["attune"]
-    model, codec = kind.fresh(kind.config_class(decoder=part("llama"), decoder_frozen=1, lora_rank=tiny.RANK))
+    config = kind.config_class(decoder=part("llama"), decoder_frozen=1, lora_rank=tiny.RANK, **settings)
+    model, codec = kind.fresh(config)
     state = {name.removeprefix("decoder."): torch.from_numpy(value) for name, value in lora().items()}
     model.decoder.load_state_dict(state, strict=False)
     model.save_pretrained(folder)
@@ -215,6 +217,37 @@ def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> No
         file.write(b"more")
     with pytest.raises(DataError, match=r"torch/model\.safetensors: its checksum is not the one in config\.json"):
         open_system(tmp_path / "out" / "torch")
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_what_a_training_added_to_fixed_adapters_stands_in_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTUNE_CACHE", str(tmp_path / "cache"))
+    model = attune_run(tmp_path / "run", lora_fixed=tiny.RANK - 1)
+    export(tmp_path / "run", tmp_path / "out", "f32", torch=True)
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    files = [tmp_path / "out" / name for name in adapters(config)]
+    assert [file.name for file in files] == ["adapter.gguf", "adapter-more.gguf"]
+    assert {"adapter-more.gguf", "torch/more.safetensors"} < config["files"].keys()
+    stayed, added = (load_file(tmp_path / "out" / "torch" / f"{name}.safetensors") for name in ("model", "more"))
+    assert {len(value) for name, value in stayed.items() if "lora_A" in name} == {tiny.RANK - 1}
+    assert {len(value) for name, value in added.items() if "lora_A" in name} == {1}
+
+    rename(tmp_path / "out" / "torch" / "config.json", decoder=part("llama"))
+    again = SYSTEMS["attune"].from_pretrained(tmp_path / "out" / "torch")
+    for name, value in model.trained_state().items():
+        torch.testing.assert_close(again.trained_state()[name], value, rtol=1e-3, atol=1e-6)
+    tiny.write_model(tmp_path / "base.gguf", tiny.decoder())
+    reference = TorchEngine(model.decoder, tiny.tokenizer(), eos=1)
+    prompt, said = [5, 6, 7, 80], [90, 91, 92, 1]
+    made, half = (merged(tmp_path / "base.gguf", some, "f32") for some in (files, files[:1]))
+    found = []
+    for file in (made, half):
+        with LlamaEngine(file, tiny.tokenizer(), eos=1, slots=1, context=256, threads=1) as light:
+            found.append(light.nll([prompt], [said])[0].nll)
+    assert found[0] == pytest.approx(reference.nll([prompt], [said])[0].nll, rel=2e-3)
+    assert found[1] != pytest.approx(found[0], rel=2e-3), "what was added counts"
 
 
 @pytest.mark.usefixtures("tiny_shape")
@@ -417,12 +450,12 @@ def test_a_perceiver_that_needs_torch_is_refused(tmp_path: Path) -> None:
 def test_a_model_with_its_adapter_worked_in_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTUNE_CACHE", str(tmp_path / "cache"))
     model, adapter = tiny.files(tmp_path)
-    made = merged(model, adapter, "f32")
+    made = merged(model, [adapter], "f32")
     stamp = made.stat().st_mtime_ns
-    assert merged(model, adapter, "f32") == made
+    assert merged(model, [adapter], "f32") == made
     assert made.stat().st_mtime_ns == stamp, "it is made once"
-    assert merged(model, None, "f32") != made
-    write_merged(tmp_path / "again.gguf", model, adapter, "f32")
+    assert merged(model, kind="f32") != made
+    write_merged(tmp_path / "again.gguf", model, [adapter], "f32")
     assert sha256(tmp_path / "again.gguf") == sha256(made)
     reference = TorchEngine(tiny.with_adapters(), tiny.tokenizer(), eos=1)
     prompt, said = [5, 6, 7, 80], [90, 91, 92, 1]

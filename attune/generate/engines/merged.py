@@ -1,8 +1,9 @@
-"""A GGUF model with its adapter worked into it, in another precision: made once, then kept in the cache."""
+"""A GGUF model with its adapters worked into it, in another precision: made once, then kept in the cache."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,26 +16,25 @@ from attune.files import atomic_dir, cache_dir, sha256
 FORM = 1  # of what is written here; another number makes all of it anew
 
 
-def merged(model: str | Path, adapter: str | Path | None = None, kind: str = "q8_0") -> Path:
-    """The model's quantised matrices plus the adapter's, as `kind`: a file in the cache, made by whoever asks first.
+def merged(model: Path, adapters: Sequence[Path] = (), kind: str = "q8_0") -> Path:
+    """The model's quantised matrices plus the adapters', as `kind`: a file in the cache, made by whoever asks first.
 
     In 8 bits it is larger than in 4 and loses next to nothing; llama.cpp reads prompts faster from it.
     """
-    model, adapter = Path(model), Path(adapter) if adapter else None
-    made = merged_at(model, adapter, kind)
+    made = merged_at(model, adapters, kind)
     folder = made.parent
     if not made.is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f"{folder.name}.lock"):
             if not made.is_file():  # another process was quicker
                 with atomic_dir(folder) as new:
-                    write_merged(new / made.name, model, adapter, kind)
+                    write_merged(new / made.name, model, adapters, kind)
     return made
 
 
-def merged_at(model: Path, adapter: Path | None, kind: str = "q8_0") -> Path:
+def merged_at(model: Path, adapters: Sequence[Path] = (), kind: str = "q8_0") -> Path:
     """Where that file is, or will be."""
-    parts = [str(FORM), kind, *(_sum(file) if file else "" for file in (model, adapter))]
+    parts = [str(FORM), kind, *map(_sum, (model, *adapters))]
     return cache_dir() / "engines" / hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16] / "model.gguf"
 
 
@@ -48,13 +48,13 @@ def _sum_of(file: Path, size: int, changed: int) -> str:
     return sha256(file)
 
 
-def write_merged(path: Path, model: Path, adapter: Path | None = None, kind: str = "q8_0") -> None:
+def write_merged(path: Path, model: Path, adapters: Sequence[Path] = (), kind: str = "q8_0") -> None:
     """Write the file. The same files give the same bytes."""
     import gguf
 
     wanted = gguf.GGMLQuantizationType[kind.upper()]
     source = gguf.GGUFReader(model)
-    added = _added(adapter) if adapter else {}
+    added = _added(adapters)
     writer = gguf.GGUFWriter(path, str(source.fields["general.architecture"].contents()))
     for name, field in source.fields.items():
         if name.startswith("GGUF.") or name == "general.architecture":
@@ -74,16 +74,18 @@ def write_merged(path: Path, model: Path, adapter: Path | None = None, kind: str
     writer.close()
 
 
-def _added(adapter: Path) -> dict[str, Any]:
-    """What an adapter adds to each matrix."""
+def _added(adapters: Sequence[Path]) -> dict[str, Any]:
+    """What adapters add to each matrix."""
     import gguf
 
-    reader = gguf.GGUFReader(adapter)
-    alpha = float(reader.fields[gguf.Keys.Adapter.LORA_ALPHA].contents())
-    sides = {tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
-    found = {}
-    for name in sides:
-        if name.endswith(".lora_a"):
-            down, up = sides[name], sides[f"{name.removesuffix('a')}b"]  # [rank, in], [out, rank]
-            found[name.removesuffix(".lora_a")] = alpha / down.shape[0] * (up @ down)
+    found: dict[str, Any] = {}
+    for adapter in adapters:
+        reader = gguf.GGUFReader(adapter)
+        alpha = float(reader.fields[gguf.Keys.Adapter.LORA_ALPHA].contents())
+        sides = {tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
+        for name in sides:
+            if name.endswith(".lora_a"):
+                down, up = sides[name], sides[f"{name.removesuffix('a')}b"]  # [rank, in], [out, rank]
+                place = name.removesuffix(".lora_a")
+                found[place] = found.get(place, 0) + alpha / down.shape[0] * (up @ down)
     return found

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from attune.errors import SettingsError
+from attune.models.adapters import rank_axis
 from attune.models.pretrained.bases import NATIVE_CROSS
 from attune.models.pretrained.model import freeze_below, layers_of
 
@@ -37,6 +38,15 @@ def add_lora(model: Any, rank: int, first: int) -> None:
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, fan_in_fan_out=gpt2)
     config._register_custom_module({nn.Linear: QuickLinear})
     inject_adapter_in_model(config, model)
+
+
+def hold(model: Any, fixed: int) -> None:
+    """Keep so much of the adapters' rank as it is: no gradient reaches it. It must not decay either."""
+    for name, parameter in model.named_parameters():
+        if fixed and (axis := rank_axis(name)) is not None:
+            learns = torch.arange(parameter.shape[axis]) >= fixed
+            learns = learns[:, None] if axis == 0 else learns
+            parameter.register_hook(lambda gradient, learns=learns: gradient * learns.to(gradient.device))
 
 
 def merge_lora(model: Any) -> None:

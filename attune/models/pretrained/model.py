@@ -147,10 +147,7 @@ class OnParts(PreTrainedModel):
             role: _same(find_base(name, role), config) for role, name in config.roles.items() if config.from_base(role)
         }
         model = cls(config, {role: base.load() for role, base in bases.items()})
-        try:
-            tensors = load_file(folder / WEIGHTS)
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{folder / WEIGHTS}: cannot be read ({error})") from None
+        tensors = cls.kept_weights(folder)
         other = sorted(tensors.keys() ^ model.trained_state().keys())
         if other:
             raise DataError(
@@ -161,6 +158,11 @@ class OnParts(PreTrainedModel):
         except RuntimeError as error:
             raise DataError(f"{folder / WEIGHTS}: {str(error).splitlines()[-1].strip()}") from None
         return model.eval()
+
+    @classmethod
+    def kept_weights(cls, folder: Path) -> dict[str, Tensor]:
+        """The weights that a folder holds."""
+        return read_weights(folder / WEIGHTS)
 
     def trained_state(self) -> dict[str, Tensor]:
         """The weights that training may change, each once."""
@@ -230,6 +232,13 @@ class OnBases(OnParts):
         layers = layers_of(self.encoder)
         below = (len(layers) - 1 - i for i, layer in enumerate(layers) for p in layer.parameters() if p is parameter)
         return self.config.layer_decay ** next(below, len(layers))
+
+
+def read_weights(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{file}: cannot be read ({error})") from None
 
 
 def layers_of(model: Any) -> nn.ModuleList:
