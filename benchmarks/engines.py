@@ -247,7 +247,7 @@ def in_llama(
         return LlamaEngine(locate("smollm2"), tokenizer, adapter=adapter, context=512, **settings)
     model = arguments.folder / f"{kind}.gguf"
     if not model.is_file():
-        write_merged(model, locate("smollm2"), adapter, kind)
+        write_merged(model, locate("smollm2"), [adapter], kind)
     return LlamaEngine(model, tokenizer, context=512, **settings)
 
 

@@ -129,9 +129,7 @@ def measure(data: str | None = None, dialogues: int = 144, variant: str = "defau
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--variant", default="default", help="of the recipe: default, or deep for adapters on every layer"
-    )
+    parser.add_argument("--variant", default="first", help="of the recipe: first, or whole for adapters on every layer")
     parser.add_argument("--dialogues", type=int, default=144)
     parser.add_argument("--data", default=None)
     arguments = parser.parse_args()

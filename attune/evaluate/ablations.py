@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from attune.errors import DataError, MissingError
 from attune.evaluate.scores import BASE_VARIANTS
 from attune.evaluate.sweeps import settings
 from attune.evaluate.tables import Table
+from attune.models import RECIPES
 
 FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
@@ -33,10 +36,6 @@ class Trial:
     seconds: float
     training: tuple[tuple[str, Any], ...]
     """How it was trained: the same for all trials that may be compared."""
-
-    @property
-    def base(self) -> bool:
-        return self.variant in BASE_VARIANTS
 
     @classmethod
     def read(cls, folder: str | Path) -> Trial:
@@ -67,14 +66,21 @@ def read_trials(results: str | Path) -> list[list[Trial]]:
         trial = Trial.read(path.parent)
         groups.setdefault((trial.system, trial.training), []).append(trial)
     return [
-        sorted(group, key=lambda trial: (not trial.base, _loss(trial))) for group in groups.values() if len(group) > 1
+        sorted(group, key=lambda trial: (trial is not base, _loss(trial)))
+        for group, base in ((group, base_of(group)) for group in groups.values() if len(group) > 1)
     ]
+
+
+def base_of(group: Sequence[Trial]) -> Trial | None:
+    """The trial that the others vary: of the base variant, or of the one that they name with `from` in the recipe."""
+    known = yaml.safe_load((RECIPES / f"{group[0].system}.yaml").read_text(encoding="utf-8")).get("variants") or {}
+    varied = {known.get(trial.variant, {}).get("from") for trial in group}
+    return next((trial for trial in group if trial.variant in {*BASE_VARIANTS, *varied}), None)
 
 
 def trial_table(group: Sequence[Trial]) -> Table:
     """One row a trial, with what it differs by from the base."""
-    base = next((trial for trial in group if trial.base), None)
-    best = min(group, key=_loss)
+    base, best = base_of(group), min(group, key=_loss)
     rows = []
     for trial in group:
         value = f"{trial.value:.3f}"

@@ -38,6 +38,17 @@ def test_the_base_comes_first_then_the_best_and_the_best_is_bold(tmp_path: Path)
     ]
 
 
+def test_variants_of_a_variant_are_compared_with_that_one(tmp_path: Path) -> None:
+    for variant, value in (("bare", 15.5), ("first", 15.0), ("no-ear", 14.5)):
+        trial(tmp_path, variant, value)
+    (group,) = read_trials(tmp_path)
+    assert [(row[0], row[3]) for row in trial_table(group).rows] == [
+        ("first", "–"),
+        ("no-ear", "-0.500"),
+        ("bare", "+0.500"),
+    ]
+
+
 def test_where_more_is_better_the_highest_is_best(tmp_path: Path) -> None:
     for variant, value in (("default", 0.5), ("fast", 0.75), ("other", 0.25)):
         trial(tmp_path, variant, value, select="accuracy")
