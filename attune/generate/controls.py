@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from attune.dialogue.types import Context, Example
+from attune.emotion.opinions import normalised, together
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.generate.engines.base import Engine
 from attune.knowledge.ckece import EmotionalConcept
@@ -45,12 +46,6 @@ class Ear:
             for context, places in zip(contexts, earlier, strict=True)
         ]
         return normalised(self.engine.after(prompts, self.prompts.feelings))
-
-
-def normalised(logarithms: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis."""
-    powers = np.exp(logarithms - logarithms.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 class ContextControls:
@@ -91,9 +86,8 @@ class ContextControls:
             with self._lock:
                 found |= {context: self._felt[context] for context in some if context in self._felt}
             if new := [context for context in some if context not in found]:
-                seen = np.log(np.maximum(self.perceiver.perceive(new), 1e-9))
-                heard = np.log(np.maximum(self.ear(new, self), 1e-9))
-                found |= zip(new, normalised((1 - self.share) * seen + self.share * heard), strict=True)
+                felt = together(self.perceiver.perceive(new), self.ear(new, self), self.share)
+                found |= zip(new, felt, strict=True)
                 with self._lock:
                     _remember(self._felt, {context: found[context] for context in new})
         return np.array([found[context] for context in contexts]).reshape(len(contexts), len(EMOTIONS))

@@ -9,6 +9,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from attune.emotion.wording import WORDING
 from attune.errors import DataError
 from attune.generate.attune import PERCEIVER, AttuneSystem, shown
 from attune.generate.controls import Concepts, ContextControls, Ear
@@ -30,7 +31,7 @@ def open_light(path: Path, name: str) -> AttuneSystem:
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     files = (*adapters(config), f"{PERCEIVER}/model.safetensors", "decoder/tokenizer.json")
     needed(path, *files)
-    intact(path, *files)
+    intact(path, *files, *([words] if (path / (words := f"{PERCEIVER}/{WORDING}")).is_file() else []))
     decoder = decoder_part(config)
     tokenizer = Tokenizer.from_file(str(path / "decoder" / "tokenizer.json"))
     longest = max(ROOM, config["longest"])

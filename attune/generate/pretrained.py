@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from attune.dialogue.types import Context
+from attune.emotion.opinions import together
+from attune.emotion.wording import WORDING, Wording
 from attune.generate.attune import PERCEIVER, AttuneSystem
 from attune.generate.controls import Concepts, ContextControls, Ear, Perceives
 from attune.generate.engines.torch import TorchEngine
 from attune.generate.neural import NeuralSystem
 from attune.generate.settings import Decoding
-from attune.generate.systems import intact, needed, open_system, run_decoding
+from attune.generate.systems import Progress, intact, needed, open_system, run_decoding
 from attune.knowledge.recall import ConceptRecall
 from attune.models import SYSTEMS
 from attune.models.adapters import MORE
@@ -34,6 +40,29 @@ def open_pretrained(path: Path, name: str) -> PretrainedSystem:
     needed(path, "model.safetensors")
     model, codec = SYSTEMS[name].open(path)
     return PretrainedSystem(model, codec, name, run_decoding(path), path)
+
+
+class PerceiverSystem(PretrainedSystem):
+    """A perceiver, which may also hear the words by themselves."""
+
+    codec: Any
+
+    def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
+        """[n, 32] probabilities in the order of EMOTIONS."""
+        seen = super().perceive(contexts, progress=progress)
+        wording: Wording | None = self.codec.wording
+        if wording is None:
+            return seen
+        return together(seen, wording.perceive(contexts), self.model.config.words_share)
+
+
+def open_perceiver(path: Path, name: str) -> PerceiverSystem:
+    """Open a run of a perceiver."""
+    needed(path, "model.safetensors")
+    model, codec = SYSTEMS[name].open(path)
+    if model.config.words_share:
+        codec.wording = Wording.load(path / WORDING)
+    return PerceiverSystem(model, codec, name, run_decoding(path), path)
 
 
 class TorchAttune(AttuneSystem):
@@ -61,7 +90,8 @@ def open_attune(path: Path, name: str) -> TorchAttune:
     needed(path, "model.safetensors")
     shared = path if (path / PERCEIVER).is_dir() else path.parent
     needed(shared, "config.json", "decoder/tokenizer.json", f"{PERCEIVER}/config.json")
-    weights = [path / "model.safetensors", path / MORE, shared / PERCEIVER / "model.safetensors"]
+    weights = [path / "model.safetensors", path / MORE]
+    weights += [shared / PERCEIVER / name for name in ("model.safetensors", WORDING)]
     intact(shared, *(str(file.relative_to(shared)) for file in weights if file.is_file()), "decoder/tokenizer.json")
     model = kind.from_pretrained(path)
     merge_lora(model.decoder)

@@ -86,7 +86,7 @@ FAMILIES: Registry[Callable[[Path, str], System]] = Registry(
         "word": "attune.generate.neural:open_words",
         "pretrained": "attune.generate.pretrained:open_pretrained",
         "classifier": "attune.generate.torch_labeller:open_labeller",
-        "perceiver": "attune.generate.pretrained:open_pretrained",
+        "perceiver": "attune.generate.pretrained:open_perceiver",
         "attune": "attune.generate.pretrained:open_attune",
         "light": "attune.generate.light:open_light",  # an export says so itself: no torch is asked
         "light-classifier": "attune.generate.light_labeller:open_light_labeller",

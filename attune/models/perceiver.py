@@ -2,7 +2,8 @@
 
 Two linear heads on the pooled state: the emotion, one of 32, and the label of the reply to give, one of 41 (seed 002's
 predictor of the response's emotion or intent, section 4). The system `attune` perceives and decides with it. Like
-classifier-41, it fits a temperature for each head on validation.
+classifier-41, it fits a temperature for each head on validation. Beside the encoder, the words of the context may be heard by
+themselves (`attune/emotion/wording.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from torch.nn import functional as F
 
 from attune.dialogue.types import Context, Example
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
+from attune.emotion.wording import WORDING, Wording
+from attune.errors import SettingsError
 from attune.models import register_system
 from attune.models.classifier_41 import fit_temperature
 from attune.models.codec import NO_EMOTION
@@ -38,8 +41,15 @@ class PerceiverConfig(BasesConfig):
     """Train the encoder's layers that are not frozen by low-rank adapters (alpha twice the rank) instead of their weights (0: no)."""
     label_weight: float = 0.5
     """Weight of the loss of the label to give, beside the emotion's."""
+    words_share: float = 0.0
+    """How much the words of a context and their pairs count by themselves in what is perceived; the rest is the encoder's."""
     temperatures: tuple[float, float] = (1.0, 1.0)
     """The logits of the emotion and of the label are divided by these; fitted on validation."""
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        if not 0 <= self.words_share < 1:
+            raise SettingsError(f"words_share must be from 0 to below 1, not {self.words_share}")
 
     def from_base(self, role: Role) -> bool:
         return super().from_base(role) or self.lora_rank > 0
@@ -71,6 +81,7 @@ class PerceiverCodec:
     def __init__(self, config: PerceiverConfig, tokenizers: dict[str, Any]) -> None:
         base = (config.bases or {})["encoder"]["config"]
         self.tokens = EncoderTokens(tokenizers["encoder"], config.context_tokens, base)
+        self.wording: Wording | None = None  # what the words tell by themselves, if they are to be heard
 
     def encode(self, examples: Sequence[Example]) -> list[Perceived]:
         return [
@@ -96,6 +107,8 @@ class PerceiverCodec:
 
     def save(self, folder: Path) -> None:
         self.tokens.tokenizer.save_pretrained(folder / "encoder")
+        if self.wording is not None:
+            self.wording.save(folder / WORDING)
 
 
 @register_system("perceiver")

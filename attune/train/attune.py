@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save
 from attune.dialogue.protocols import examples as make_examples
 from attune.dialogue.types import Dialogue, Example
 from attune.emotion.taxonomy import EMOTION_ID, EMOTIONS, LABEL_ID, LABELS
+from attune.emotion.wording import WORDING
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_write, cache_dir
 from attune.generate.attune import PERCEIVER
@@ -37,7 +38,14 @@ from attune.train.starts import start_place
 
 Told = tuple[str | None, str | None]  # emotion, label
 FOLDS = 5
-_KEPT = ("config.json", "config.yaml", "model.safetensors", "summary.json", "encoder")  # of the perceiver's run
+_KEPT = (
+    "config.json",
+    "config.yaml",
+    "model.safetensors",
+    "summary.json",
+    "encoder",
+    WORDING,
+)  # of the perceiver's run
 
 
 def prepare_attune(

@@ -16,6 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from attune.emotion.wording import WORDING
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import atomic_dir, sha256
 from attune.generate.attune import PERCEIVER
@@ -59,7 +60,8 @@ def export(run: str | Path, out: str | Path, kind: Kind = "q8_0", torch: bool = 
             if tensors:
                 write_adapter(new / file, tensors, decoder, 2.0 * _rank(tensors), kind)
         _there(run / "decoder" / "tokenizer.json")
-        _copy(run, new, "config.yaml", COMMON, "decoder/*", f"{PERCEIVER}/config.*", f"{PERCEIVER}/encoder/*")
+        _copy(run, new, "config.yaml", COMMON, "decoder/*")
+        _copy(run, new, *(f"{PERCEIVER}/{name}" for name in ("config.*", "encoder/*", WORDING)))
         _halve(_tensors(run / PERCEIVER), new / PERCEIVER / WEIGHTS)
         if torch:
             _copy(run, new / TORCH, "config.*", COMMON, "summary.json", "before/**/*.*")  # a training may go on from it

@@ -30,6 +30,10 @@ def prepare_pretrained(
     knowledge = getattr(codec, "knowledge", None)
     if isinstance(knowledge, ConceptText):
         knowledge.annotations = corpus_annotations(recipe, data)
+    if getattr(model.config, "words_share", 0.0):
+        from attune.train.wording import fit_wording
+
+        codec.wording = fit_wording(train)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return model, codec, {"bases": dict(model.config.roles), "trained_parameters": trained}
 

@@ -8,7 +8,10 @@ import pytest
 
 from attune.dialogue.readers import labelled
 from attune.dialogue.types import Dialogue
+from attune.emotion.opinions import together
 from attune.emotion.taxonomy import EMOTIONS, LABELS
+from attune.emotion.wording import WORDING
+from attune.errors import DataError, SettingsError
 from attune.generate.systems import open_system
 from attune.train.recipes import load_recipe
 from attune.train.trainer import train
@@ -61,6 +64,22 @@ def test_it_learns_the_emotion_and_the_label_to_give(told: Path, tmp_path: Path)
     np.testing.assert_allclose(labels.sum(1), 1, rtol=1e-5)
     assert EMOTIONS[emotions[0].argmax()] == "sad"
     assert LABELS[labels[-1].argmax()] == "wishing"
+
+
+def test_the_words_by_themselves_count_as_much_as_the_recipe_says(told: Path, tmp_path: Path) -> None:
+    sets = [f"model.encoder={part('bert')}", "training.epochs=1", "model.words_share=0.5"]
+    train(load_recipe("perceiver", None, sets), told, tmp_path / "run")
+    system = open_system(tmp_path / "run")
+    contexts = [dialogue.turns[:1] for dialogue in labelled(told, "test")]
+    both, words = system.perceive(contexts), system.codec.wording.perceive(contexts)
+    system.codec.wording = None
+    np.testing.assert_allclose(together(system.perceive(contexts), words, 0.5), both, rtol=1e-5)
+    assert [EMOTIONS[best] for best in words.argmax(-1)] == [dialogue.emotion for dialogue in labelled(told, "test")]
+    (tmp_path / "run" / WORDING).unlink()
+    with pytest.raises(DataError, match="not the weights of terms"):
+        open_system(tmp_path / "run")
+    with pytest.raises(SettingsError, match="words_share must be from 0 to below 1"):
+        load_recipe("perceiver", None, ["model.words_share=1"])
 
 
 def test_both_heads_are_calibrated(dialogues: list[Dialogue]) -> None:

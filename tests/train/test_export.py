@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from attune.cli.main import run as command
 from attune.dialogue.types import Turn
+from attune.emotion.opinions import together
+from attune.emotion.wording import WORDING, Wording
 from attune.errors import DataError, MissingError, SettingsError
 from attune.files import sha256
 from attune.generate import light as light_system
@@ -217,6 +219,23 @@ def test_the_run_itself_may_stand_beside_in_half_precision(tmp_path: Path) -> No
         file.write(b"more")
     with pytest.raises(DataError, match=r"torch/model\.safetensors: its checksum is not the one in config\.json"):
         open_system(tmp_path / "out" / "torch")
+
+
+@pytest.mark.usefixtures("tiny_shape")
+def test_a_perceiver_that_hears_the_words_does_so_without_torch_too(tmp_path: Path) -> None:
+    attune_run(tmp_path / "run")
+    draw = np.random.default_rng(0)
+    words = Wording(["i", "you", "so"], np.ones(3), draw.normal(size=(3, 32)), draw.normal(size=32))
+    words.save(tmp_path / "run" / "perceiver" / WORDING)
+    rename(tmp_path / "run" / "perceiver" / "config.json", words_share=0.4)
+    sizes = export(tmp_path / "run", tmp_path / "out")
+    assert "perceiver/wording.safetensors" in sizes
+    assert "perceiver/wording.safetensors" in json.loads((tmp_path / "out" / "config.json").read_text())["files"]
+    light_one = LightPerceiver(tmp_path / "out" / "perceiver", threads=1)
+    both = light_one.perceive(CONTEXTS)
+    light_one.wording = None
+    told = Wording.load(tmp_path / "run" / "perceiver" / WORDING).perceive(CONTEXTS)
+    np.testing.assert_allclose(together(light_one.perceive(CONTEXTS), told, 0.4), both, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("tiny_shape")

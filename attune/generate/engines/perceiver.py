@@ -18,6 +18,8 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from attune.dialogue.types import Context
+from attune.emotion.opinions import normalised, together
+from attune.emotion.wording import WORDING, Wording
 from attune.errors import DataError, SettingsError
 from attune.generate.systems import needed
 from attune.knowledge.sentences import SHAPES, Encoder, mapped
@@ -55,7 +57,7 @@ class LightTokens:
 
 
 class LightPerceiver:
-    """The folder of a perceiver's run: `config.json`, `model.safetensors` and the encoder's `tokenizer.json`."""
+    """The folder of a perceiver's run: `config.json`, `model.safetensors`, the encoder's `tokenizer.json`, perhaps its wording."""
 
     def __init__(self, folder: str | Path, *, threads: int | None = None) -> None:
         """`threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them."""
@@ -77,12 +79,15 @@ class LightPerceiver:
         place = locate(base)
         added = differences(trained, mapped(place / WEIGHTS, base))
         self._encoder = Encoder(base, place, longest=self.tokens.longest, threads=threads, added=added)
+        self.wording = Wording.load(folder / WORDING) if config.get("words_share") else None
+        self.words_share: float = config.get("words_share", 0.0)
         self._known: OrderedDict[tuple[int, ...], dict[str, Array]] = OrderedDict()
         self._lock = threading.Lock()
 
     def perceive(self, contexts: Sequence[Context]) -> Array:
         """[n, 32] probabilities in the order of EMOTIONS."""
-        return self._shares("emotion", contexts)
+        seen = self._shares("emotion", contexts)
+        return seen if self.wording is None else together(seen, self.wording.perceive(contexts), self.words_share)
 
     def decide(self, contexts: Sequence[Context]) -> Array:
         """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""
@@ -100,9 +105,8 @@ class LightPerceiver:
             self._known |= {ids: found[ids] for ids in rows}
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        told = np.stack([found[ids][head] for ids in rows]) if rows else np.empty((0, 0), dtype=np.float32)
-        shares = np.exp(told - told.max(axis=-1, keepdims=True)) if rows else told
-        return np.asarray(shares / shares.sum(axis=-1, keepdims=True), dtype=np.float32)
+        width = len(self._heads[head][1])
+        return normalised(np.array([found[ids][head] for ids in rows], dtype=np.float32).reshape(len(rows), width))
 
 
 def packaged(config: Mapping[str, object]) -> str:
