@@ -1,7 +1,7 @@
-"""How much the decoder's opinion should count in what `attune` perceives: emotion accuracy on validation, share by share.
+"""How much each opinion should count in what `attune` perceives: emotion accuracy on validation, share by share.
 
-Both opinions are taken once; what was perceived in earlier turns is read as it is with the run's own share. The test split is
-not read.
+A row is a share of the decoder in all, a column a share of the words by themselves in the perceiver's part. All opinions are
+taken once; what was perceived in earlier turns is read as it is with the run's own shares. The test split is not read.
 
     python benchmarks/perceiving.py RUN [--turns 1500]
 """
@@ -18,6 +18,7 @@ import numpy as np
 
 from attune.dialogue.protocols import examples
 from attune.dialogue.readers import read
+from attune.emotion.opinions import together
 from attune.emotion.taxonomy import EMOTION_ID
 from attune.generate.systems import open_system
 
@@ -42,17 +43,19 @@ def main() -> None:
     chosen = random.Random(0).sample(held_out, min(given.turns, len(held_out)))
     contexts = [example.context for example in chosen]
     gold = np.array([EMOTION_ID[str(example.emotion)] for example in chosen])
-    seen = np.log(np.maximum(controls.perceiver.perceive(contexts), 1e-9))
+    seen, wording = controls.perceiver.seen(contexts), controls.perceiver.wording
+    words = np.arange(0, 0.71, 0.1) if wording else np.zeros(1)
+    told = wording.perceive(contexts) if wording else seen
     heard = []
     for start in range(0, len(contexts), BATCH):
-        heard.append(np.log(np.maximum(controls.ear(contexts[start : start + BATCH], controls), 1e-9)))
+        heard.append(controls.ear(contexts[start : start + BATCH], controls))
         print(f"\r{min(start + BATCH, len(contexts))} of {len(contexts)} turns", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     said = np.concatenate(heard)
-    print(f"{'share of the decoder':>22}{'accuracy':>10}   ({len(gold)} turns)")
+    print(f"{len(gold)} turns; words: " + "".join(f"{part:8.1f}" for part in words))
     for share in np.arange(0, 1.01, 0.1):
-        right = ((1 - share) * seen + share * said).argmax(-1) == gold
-        print(f"{share:22.1f}{100 * right.mean():10.2f}")
+        found = [together(together(seen, told, part), said, share).argmax(-1) == gold for part in words]
+        print(f"{'decoder':>14} {share:3.1f}: " + "".join(f"{100 * right.mean():8.2f}" for right in found))
 
 
 if __name__ == "__main__":

@@ -47,13 +47,20 @@ class PerceiverSystem(PretrainedSystem):
 
     codec: Any
 
+    @property
+    def wording(self) -> Wording | None:
+        return self.codec.wording
+
+    def seen(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
+        """[n, 32]: what the encoder alone takes contexts to feel."""
+        return super().perceive(contexts, progress=progress)
+
     def perceive(self, contexts: Sequence[Context], *, progress: Progress | None = None) -> np.ndarray:
         """[n, 32] probabilities in the order of EMOTIONS."""
-        seen = super().perceive(contexts, progress=progress)
-        wording: Wording | None = self.codec.wording
-        if wording is None:
+        seen = self.seen(contexts, progress=progress)
+        if self.wording is None:
             return seen
-        return together(seen, wording.perceive(contexts), self.model.config.words_share)
+        return together(seen, self.wording.perceive(contexts), self.model.config.words_share)
 
 
 def open_perceiver(path: Path, name: str) -> PerceiverSystem:

@@ -71,9 +71,8 @@ def test_the_words_by_themselves_count_as_much_as_the_recipe_says(told: Path, tm
     train(load_recipe("perceiver", None, sets), told, tmp_path / "run")
     system = open_system(tmp_path / "run")
     contexts = [dialogue.turns[:1] for dialogue in labelled(told, "test")]
-    both, words = system.perceive(contexts), system.codec.wording.perceive(contexts)
-    system.codec.wording = None
-    np.testing.assert_allclose(together(system.perceive(contexts), words, 0.5), both, rtol=1e-5)
+    both, words = system.perceive(contexts), system.wording.perceive(contexts)
+    np.testing.assert_allclose(together(system.seen(contexts), words, 0.5), both, rtol=1e-5)
     assert [EMOTIONS[best] for best in words.argmax(-1)] == [dialogue.emotion for dialogue in labelled(told, "test")]
     (tmp_path / "run" / WORDING).unlink()
     with pytest.raises(DataError, match="not the weights of terms"):

@@ -86,8 +86,12 @@ class LightPerceiver:
 
     def perceive(self, contexts: Sequence[Context]) -> Array:
         """[n, 32] probabilities in the order of EMOTIONS."""
-        seen = self._shares("emotion", contexts)
+        seen = self.seen(contexts)
         return seen if self.wording is None else together(seen, self.wording.perceive(contexts), self.words_share)
+
+    def seen(self, contexts: Sequence[Context]) -> Array:
+        """[n, 32]: what the encoder alone takes contexts to feel."""
+        return self._shares("emotion", contexts)
 
     def decide(self, contexts: Sequence[Context]) -> Array:
         """[n, 41] probabilities of the label of the reply to give, in the order of LABELS."""

@@ -17,7 +17,7 @@ from attune.respond.guard.words import load_reader
 
 RISK_FROM = 0.45  # from this share on the classifier's word counts: recall against false alarms
 RISK_IN_DOUBT_FROM = 0.8  # of what the person says has not happened for long, or of being "killed" for something
-REFUSED_FROM = 0.25
+REFUSED_FROM = 0.15
 REMEMBERED = 3  # of the person's turns before the last: a risk in them still counts
 _FEW_WORDS = 4  # so short a turn only goes on with what was said before
 _LONG = 35  # words; a longer text is heard piece by piece

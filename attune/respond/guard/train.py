@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RANK = 32  # of what is added to each layer
 # Epochs, and the rate that falls to nothing over them; each round starts where the last ended. The package's weights were fitted
-# to both tasks together in the first three, on fewer lines and with rank 16, and then parted; the fourth was that of "hear" alone.
+# to both tasks together in the first three, on fewer lines and with rank 16, and then parted; the fourth was each one's own.
 ROUNDS = ((3, 2e-3), (2, 1e-3), (2, 1e-3), (3, 1e-3))
 BATCH = 32
 WARM_UP = 100  # steps
