@@ -87,10 +87,12 @@ def _extras() -> Iterator[Check]:
 def _chat() -> Iterator[Check]:
     folder = default_system()
     try:
-        light = json.loads((folder / "config.json").read_text()).get("family") == "light"
+        config = json.loads((folder / "config.json").read_text())
+        light, kept = config.get("family") == "light", [*config.get("files", ())]
     except (OSError, ValueError, AttributeError):
-        light = True
+        light, kept = True, []
     packages, files = _LIGHT if light else _TORCH
+    files = tuple(dict.fromkeys([*files, *(name for name in kept if not name.startswith("torch/"))]))
     missing = [package for package in packages if _version(package) is None]
     yield Check(
         "chat engine",

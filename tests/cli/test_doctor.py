@@ -51,6 +51,14 @@ def test_it_ends_with_1_when_the_default_system_is_not_whole(capsys, tmp_path: P
     assert "adapter.gguf" in checks(shown)["default system"]["found"]
 
 
+def test_what_an_export_has_sums_of_has_to_be_there(capsys, tmp_path: Path) -> None:
+    files = {"adapter.gguf": "…", "adapter-more.gguf": "…", "torch/more.safetensors": "…"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"family": "light", "files": files}))
+    code, shown = attune(capsys, "--json")
+    assert code == 1
+    assert checks(shown)["default system"]["found"].startswith("no adapter-more.gguf in")
+
+
 def test_a_run_in_torch_needs_torch_and_its_weights(capsys, tmp_path: Path) -> None:
     (tmp_path / "run" / "config.json").write_text("{}")
     code, shown = attune(capsys, "--json")
