@@ -216,7 +216,7 @@ def test_adapters_train_little_and_a_run_keeps_no_more_than_that(dialogues: list
 
 
 SMALL = ["training.batch_size=8", "training.warmup=4", "training.lr=0.01", "training.epochs=1", "decoding.max_steps=6"]
-SMALL += ["training.validate_every=4", "training.checkpoint_every=2", "training.limit=40"]
+SMALL += ["training.validate_every=4", "training.checkpoint_every=2", "training.limit=40", "training.precision=full"]
 
 
 @pytest.mark.parametrize("variant", ["packaged", "bare"])

@@ -158,7 +158,7 @@ def test_a_run_folder_is_never_overwritten_by_other_settings(corpus: Path, tmp_p
 def test_a_run_from_before_a_setting_was_there_is_gone_on_with(system: str, key: str, tmp_path: Path) -> None:
     recipe = load_recipe(system)
     known = yaml.safe_load(recipe.dump())
-    del known["training"]["skip"], known["model"][key]
+    del known["training"]["tensorboard"], known["model"][key]
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump({**known, "about": "the same in other words"}))
     check_run(tmp_path, recipe, fresh=False)
