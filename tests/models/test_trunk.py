@@ -197,16 +197,18 @@ def test_every_system_can_learn_in_bf16(variant: tuple[str, dict[str, Any]], dia
     system = small_system(name, dialogues, **settings)
     labelled = [replace(e, response=replace(e.response, label="consoling")) for e in test_examples(dialogues)]
     model, items = system.model.train(), system.codec.encode(labelled)
-    if hasattr(model, "learn_in"):
-        model.learn_in("bf16")
     batch = system.codec.training_batch(items, np.random.default_rng(0))
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    found = []
+    found, losses = [], []
     for rounded in (False, True):
+        if rounded and hasattr(model, "learn_in"):
+            model.learn_in("bf16")  # nothing is to be seen then that is hidden in full precision
         torch.manual_seed(0)
         with torch.autocast("cpu", torch.bfloat16, enabled=rounded):
             terms = model(batch, sum(len(item.response) for item in items), len(items))
         loss = sum(term for term in terms.values() if term.requires_grad)
+        losses.append(float(loss.detach()))
         found.append(torch.autograd.grad(loss, learning, allow_unused=True))
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
     exact, rounded_ones = (torch.cat([g.flatten() for g in grads if g is not None]) for grads in found)
     assert torch.nn.functional.cosine_similarity(exact, rounded_ones, 0) > 0.9

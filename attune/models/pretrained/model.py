@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from attune.errors import DataError, SettingsError
+from attune.models.pretrained.attention import GROUPED
 from attune.models.pretrained.bases import Base, Role, attention, find_base, open_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -107,10 +108,13 @@ class OnParts(PreTrainedModel):
             setattr(self, role, (bases or {}).get(role) or _blank(role, config.bases or {}))
 
     def learn_in(self, precision: str) -> None:
-        """Make ready to learn in this precision. In bf16, attention in steps is three times as fast on a CPU as in one."""
+        """Make ready to learn in this precision. In bf16, attention in steps is three times as fast on a CPU as in one.
+
+        Those of transformers ("eager") would add a mask of booleans to the scores, and hide nothing.
+        """
         if precision == "bf16":
             for role in self.config.roles:
-                getattr(self, role).set_attn_implementation("eager")
+                getattr(self, role).set_attn_implementation(GROUPED)
 
     # — where it comes from —
 
