@@ -20,6 +20,7 @@ from attune.generate.systems import open_system
 from attune.knowledge.annotate import Progress
 from attune.knowledge.ckece import EmotionalConcept, Extraction
 from attune.models.layers.gated import GatedCrossAttention
+from attune.models.pretrained.attention import GROUPED
 from attune.models.pretrained.concepts import ConceptText
 from attune.models.pretrained.exchange import KNOWLEDGE
 from attune.models.pretrained.speaking import IGNORE, causal_mask
@@ -114,6 +115,16 @@ def test_prefixes_of_different_lengths_give_in_a_batch_what_they_give_alone(
             one = system.codec.collate([item])
             states = system.model.decode(one["response"], system.model.start(system.model.encode(one)))
             torch.testing.assert_close(whole[i : i + 1, : states.shape[1]], states, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_no_kind_of_attention_sees_what_is_hidden_from_another(decoder: str, dialogues: list[Dialogue]) -> None:
+    system = small_system("roberta-gpt2", dialogues, decoder=decoder)
+    examples, found = test_examples(dialogues), []
+    for kind in ("sdpa", "eager", GROUPED):
+        system.model.decoder.set_attn_implementation(kind)
+        found.append([one.nll for one in system.nll(examples)])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
 
 
 @pytest.mark.parametrize("decoder", DECODERS)

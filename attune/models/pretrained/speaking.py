@@ -54,7 +54,7 @@ class Speaks:
         past = _filled(cache, "key", "value")
         out = self.decoder.base_model(
             input_ids=ids,
-            attention_mask=causal_mask(real, ids.shape[1]),
+            attention_mask=self._mask(real, ids.shape[1]),
             position_ids=_positions(real, ids.shape[1]),
             past_key_values=past,
             use_cache=True,
@@ -80,7 +80,7 @@ class Speaks:
         past = self._past(cache) if keep else None
         out = self.decoder.base_model(
             input_ids=ids,
-            attention_mask=causal_mask(real, count),
+            attention_mask=self._mask(real, count),
             position_ids=_positions(real, count),
             past_key_values=past,
             use_cache=keep,
@@ -90,6 +90,14 @@ class Speaks:
             self._remember(past, cache)
             cache["seen"] = real
         return out.last_hidden_state[:, -new:]
+
+    def _mask(self, real: Tensor, count: int) -> Tensor:
+        """:func:`causal_mask` as the decoder's attention takes it: transformers' own in steps adds a mask, whatever it is of."""
+        mask = causal_mask(real, count)
+        if self.decoder.config._attn_implementation != "eager":
+            return mask
+        kind = self.decoder.dtype
+        return torch.zeros(mask.shape, dtype=kind, device=mask.device).masked_fill(~mask, torch.finfo(kind).min)
 
     def memory_arguments(self, cache: Cache) -> dict[str, Any]:
         """What the decoder is given beside the tokens."""
