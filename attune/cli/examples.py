@@ -20,18 +20,29 @@ def main(
 ) -> None:
     """Answer the contexts that the papers print as case studies, and write our replies beside theirs."""
     command = shlex.join(["attune", "examples", *(systems or [])])
-    write_examples({Path(system).name: _answering(system) for system in systems or ["default"]}, out, command)
+    ours: dict[str, Answering] = {}
+    for system in systems or ["default"]:
+        ours |= _answering(system)
+    write_examples(ours, out, command)
     typer.echo(f"wrote {out}")
 
 
-def _answering(system: str) -> Answering:
-    """A system without the guard and with one candidate a reply: what it says itself is what is to be seen."""
-    from attune.respond.agent import load
+def _answering(system: str) -> dict[str, Answering]:
+    """What a system says itself, with one candidate and no guard; and, if it ranks several, what people get from it."""
+    from attune.respond.agent import Agent, load
 
-    agent = load(system, guard=False, count=1)
+    def asked(agent: Agent) -> Answering:
+        def answers(contexts: Sequence[tuple[str, ...]]) -> list[Answer]:
+            replies = [
+                agent.reply(turns, seed=0) for turns in contexts
+            ]  # by themselves: those who ask together share candidates
+            return [Answer(reply.text, reply.emotion, reply.intent) for reply in replies]
 
-    def answers(contexts: Sequence[tuple[str, ...]]) -> list[Answer]:
-        replies = agent.reply_many(contexts, seeds=[0] * len(contexts))
-        return [Answer(reply.text, reply.emotion, reply.intent) for reply in replies]
+        return answers
 
-    return answers
+    name, agent = Path(system).name, load(system, guard=False, count=1)
+    found = {name: asked(agent)}
+    if agent.speaker is not None:
+        chooses = load(system)
+        found[f"{name}, best of {chooses.count}"] = asked(chooses)
+    return found

@@ -17,8 +17,8 @@ from attune.files import atomic_write
 _INTRO = """# Examples
 
 The contexts that the five papers print as case studies, with the replies that stand beside them there (in *italics*; "a person" is
-the corpus's own reply), and ours (in **bold**): one candidate each, the first that came with seed 0; none was chosen. The papers
-chose theirs.
+the corpus's own reply), and ours (in **bold**): one candidate each, the first that came with seed 0; and, of a system that ranks
+several, the best of them, read by the guard, as people get it. We chose none of the contexts; the papers chose theirs.
 
 Written by `{command}`; do not edit.
 """

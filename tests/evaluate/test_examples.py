@@ -50,18 +50,23 @@ def test_the_page_holds_every_context_and_reply_beside_ours(tmp_path: Path) -> N
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
 
 
-def test_the_command_takes_the_first_candidate_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system = FakeSystem()
+def test_the_command_takes_the_first_candidate_of_each_and_what_people_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, guarded = FakeSystem(), []
 
-    def load(name: str, *, guard: bool, **settings: Any) -> agent.Agent:
-        assert (name, guard) == ("mine", False)
+    def load(name: str, *, guard: bool = True, **settings: Any) -> agent.Agent:
+        assert name == "mine"
+        guarded.append(guard)
         return fake_agent(system, guard=None, **settings)
 
     monkeypatch.setattr(agent, "load", load)
     with pytest.raises(SystemExit) as ended:
         run(["examples", "mine", "--out", str(tmp_path / "page.md")])
     assert not ended.value.code
-    assert [(ask.count, ask.seed) for ask in system.asks] == [(1, 0)] * len(case_studies())
+    assert guarded == [False, True]
+    cases = len(case_studies())
+    assert [(ask.count, ask.seed) for ask in system.asks] == [(1, 0)] * cases + [(agent.COUNT, 0)] * cases
     text = (tmp_path / "page.md").read_text()
-    assert "one candidate each, the first that came with seed 0" in text
-    assert text.count(f"| **mine** | {system.replies[0]} |") == len(case_studies())
+    assert text.count(f"| **mine** | {system.replies[0]} |") == cases
+    assert text.count(f"| **mine, best of {agent.COUNT}** | ") == cases
