@@ -4,11 +4,13 @@
     best of N      the best of the first N candidates, by the weights of attune.generate.reranking.Weights
     without X      the best of all with one weight at zero: what that score is worth
     X doubled      the same with it twice as heavy
+    fitted         by weights that were fitted: to how close a candidate is to what a person said
 
-All rows choose among the same candidates, which are sampled once by the run's own decoding. What is generic is learnt from the
-candidates to one half of the turns, and the other half is scored; --common keeps it for the run. The test split is not read.
+All rows choose among the same candidates, which are sampled once by the run's own decoding (--keep leaves them in a file, or takes
+them from it). What is generic, and the fitted weights, are learnt from one half of the turns, and the other half is scored;
+--common keeps the former for the run. The test split is not read.
 
-    python benchmarks/reranking.py [RUN] [--count 8] [--turns 800] [--common FILE] [--json]
+    python benchmarks/reranking.py [RUN] [--count 8] [--turns 800] [--keep FILE] [--common FILE] [--json]
 """
 
 from __future__ import annotations
@@ -23,19 +25,25 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attune.dialogue.protocols import examples
 from attune.dialogue.readers import read
 from attune.dialogue.text import normal_form
 from attune.dialogue.types import Example
 from attune.evaluate.metrics import measure
 from attune.evaluate.outputs import Item, Outputs
-from attune.generate.reranking import CommonPhrases, Reranker, Weights
+from attune.generate.reranking import CommonPhrases, Encoding, Ranked, Reranker, Weights
 from attune.generate.saying import Ask, Candidate
-from attune.respond.agent import load
+from attune.respond.agent import Agent, load
 
 METRICS = ("dist_1", "dist_2", "avg_bleu", "ses", "mean_length")
-WEIGHED = ("likelihood", "overlap", "similarity", "label", "generic", "repeats")
+WEIGHED = ("likelihood", "overlap", "similarity", "consensus", "label", "generic", "repeats")
 BATCH = 16
+RIDGE = 1e-3  # of a fitted weight, per candidate
+
+Sampled = list[tuple[Ask, list[Candidate]]]
+Scored = list[list[Ranked]]  # of each turn, its candidates
 
 
 def main() -> None:
@@ -43,6 +51,7 @@ def main() -> None:
     parser.add_argument("run", nargs="?", default="default")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--turns", type=int, default=800)
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--common", type=Path)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -55,25 +64,62 @@ def main() -> None:
     held_out = list(examples(read(corpus, split="valid")))
     chosen = random.Random(0).sample(held_out, min(given.turns, len(held_out)))
     asks = [Ask(example.context, agent.system.controls.of([example.context])[0], given.count) for example in chosen]
-    sampled: list[tuple[Ask, list[Candidate]]] = []
+    sampled = sample(agent, asks, given.keep)
+    half = len(sampled) // 2
+    common = CommonPhrases.learn(said.text for _, found in sampled[:half] for said in found)
+    if given.common:
+        common.save(given.common)
+    reranker = Reranker(labeller=agent.reranker.labeller, common=common)
+    fitted = fit(reranker.rank(sampled[:half]), chosen[:half], reranker.encoder)
+    by_count = {
+        count: reranker.rank([(ask, found[:count]) for ask, found in sampled[half:]])
+        for count in (1, 2, 4, 8, 16)
+        if count <= given.count
+    }
+    rows = {
+        name: scored([best(found, weights) for found in by_count[count]], chosen[half:])
+        for name, weights, count in settings(max(by_count), fitted)
+    }
+    weighed = {name: round(value, 2) for name, value in asdict(fitted).items() if name in WEIGHED}
+    print(json.dumps({"fitted": weighed, "rows": rows}) if given.json else f"fitted: {weighed}\n\n{table(rows)}")
+
+
+def sample(agent: Agent, asks: list[Ask], keep: Path | None) -> Sampled:
+    """Candidates for each, out of the file if it has them."""
+    if keep and keep.is_file():
+        kept = [[Candidate(*one) for one in found] for found in json.loads(keep.read_text(encoding="utf-8"))]
+        return list(zip(asks, kept, strict=True))
+    assert agent.speaker is not None
+    sampled: Sampled = []
     for start in range(0, len(asks), BATCH):
         part = asks[start : start + BATCH]
         sampled += zip(part, agent.speaker.candidates(part), strict=True)
         print(f"\r{len(sampled)} of {len(asks)} turns", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    half = len(sampled) // 2
-    common = CommonPhrases.learn(said.text for _, found in sampled[:half] for said in found)
-    if given.common:
-        common.save(given.common)
-    labeller = agent.reranker.labeller
-    rows = {
-        name: scored([best(asked, Reranker(weights, labeller=labeller, common=common), count) for asked in sampled[half:]], chosen[half:])
-        for name, weights, count in settings(given.count)
-    }  # fmt: skip
-    print(json.dumps(rows) if given.json else table(rows))
+    if keep:
+        keep.write_text(json.dumps([found for _, found in sampled]), encoding="utf-8")
+    return sampled
 
 
-def settings(count: int) -> Iterator[tuple[str, Weights, int]]:
+def fit(ranked: Scored, meant: Sequence[Example], encoder: Encoding | None) -> Weights:
+    """The weights by which a candidate's scores, against the others', best tell its cosine with what a person said there."""
+    if encoder is None:
+        sys.exit("the sentence encoder is not here: attune setup")
+    rows, targets = [], []
+    for found, example in zip(ranked, meant, strict=True):
+        if len(found) < 2:
+            continue
+        reference, *vectors = encoder.encode([example.response.text, *(one.text for one in found)])
+        close = np.array([float(vector @ reference) for vector in vectors])
+        values = np.array([[one.scores.get(name, 0.0) for name in WEIGHED] for one in found])
+        rows.append(values - values.mean(axis=0))
+        targets.append(close - close.mean())
+    x, y = np.concatenate(rows), np.concatenate(targets)
+    weights = np.linalg.solve(x.T @ x + RIDGE * len(x) * np.eye(len(WEIGHED)), x.T @ y)
+    return replace(Weights(), **dict(zip(WEIGHED, (weights / np.abs(weights).max()).tolist(), strict=True)))
+
+
+def settings(count: int, fitted: Weights) -> Iterator[tuple[str, Weights, int]]:
     """The rows: a name, the weights, how many candidates."""
     weights = Weights()
     yield "one", weights, 1
@@ -81,15 +127,21 @@ def settings(count: int) -> Iterator[tuple[str, Weights, int]]:
         if some <= count:
             yield f"best of {some}", weights, some
     for name in WEIGHED:
-        yield f"without {name}", replace(weights, **{name: 0.0}), count
-        yield f"{name} doubled", replace(weights, **{name: 2 * asdict(weights)[name]}), count
+        if value := asdict(weights)[name]:
+            yield f"without {name}", replace(weights, **{name: 0.0}), count
+            yield f"{name} doubled", replace(weights, **{name: 2 * value}), count
+        else:
+            yield f"with {name}", replace(weights, **{name: 1.0}), count
+    for some in (4, 8, 16):
+        if some <= count:
+            yield f"fitted, best of {some}", fitted, some
 
 
-def best(asked: tuple[Ask, Sequence[Candidate]], reranker: Reranker, count: int) -> str:
+def best(found: Sequence[Ranked], weights: Weights) -> str:
     """What is said."""
-    ask, found = asked
-    ranked = reranker.rank([(ask, found[:count])])[0]
-    return ranked[0].text if ranked else ""
+    worth = asdict(weights)
+    values = [sum(worth[name] * value for name, value in one.scores.items()) for one in found]
+    return found[int(np.argmax(values))].text if found else ""
 
 
 def scored(said: Sequence[str], meant: Sequence[Example]) -> dict[str, Any]:

@@ -14,8 +14,11 @@ import pytest
 from safetensors.numpy import save_file
 
 import attune
+from attune.dialogue.protocols import examples
+from attune.dialogue.types import Dialogue
+from attune.generate.reranking import Ranked
 from attune.models import pretrained
-from benchmarks import ablations, engines
+from benchmarks import ablations, engines, reranking
 from tests.generate import tiny
 
 TREE = Path(attune.__file__).parents[1]
@@ -41,6 +44,22 @@ def test_variants_that_begin_with_the_weights_of_others_are_not_compared() -> No
     assert named[0] == "first"
     assert {"bare", "no-emotion", "no-concepts"} < set(named)
     assert "default" not in named
+
+
+def test_weights_are_fitted_to_what_is_close_to_the_reference(dialogues: list[Dialogue]) -> None:
+    class Encoder:
+        """Texts by their first letter; the references begin with other letters, and are near to none but "y"."""
+
+        def encode(self, texts: Any) -> np.ndarray:
+            return np.array([[1.0, 0.0] if text[0] != "n" else [0.0, 1.0] for text in texts], dtype=np.float32)
+
+    near, far = Ranked("yes", 0.0, {"overlap": 0.0, "label": 1.0}), Ranked("no", 0.0, {"overlap": 0.2, "label": 0.0})
+    meant = [example for dialogue in dialogues for example in examples([dialogue])]
+    assert meant
+    fitted = reranking.fit([[far, near]] * len(meant), meant, Encoder())
+    assert fitted.label == 1.0 > 0.0 > fitted.overlap
+    assert fitted.similarity == 0.0
+    assert reranking.best([far, near], fitted) == "yes"
 
 
 def test_make_bench_starts_no_program_that_needs_to_be_told_something() -> None:

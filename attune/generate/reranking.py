@@ -41,6 +41,8 @@ class Weights:
     """Share of its content words that stand in the context or among the concepts."""
     similarity: float = 1.0
     """Cosine with what the speaker said, when the sentence encoder is at hand."""
+    consensus: float = 0.0
+    """Mean cosine with the other candidates: what several of them say is what the context asks for."""
     label: float = 1.0
     """Probability that it carries the label that was predicted, when a labeller is at hand."""
     asked: float = 3.0
@@ -145,10 +147,10 @@ class Reranker:
         scores: dict[int, list[dict[str, float]]] = {
             id(found): [self._plain(ask, candidate) for candidate in found] for ask, found in some
         }
-        for name, found in (("similarity", self._similarity(compared)), ("label", self._label(compared))):
-            for (_, candidates), values in zip(compared, found, strict=True):
-                for kept, value in zip(scores[id(candidates)], values):
-                    kept[name] = value
+        for found in (self._similar(compared), self._label(compared)):
+            for (_, candidates), more in zip(compared, found, strict=True):
+                for kept, values in zip(scores[id(candidates)], more):
+                    kept |= values
         return [self._ordered(ask, found, scores[id(found)]) for ask, found in some]
 
     def _ordered(self, ask: Ask, found: Sequence[Candidate], scores: Sequence[dict[str, float]]) -> list[Ranked]:
@@ -178,7 +180,7 @@ class Reranker:
             scores["length"] = (ask.tone.brevity - 0.5) * len(candidate.text.split()) / 10
         return scores
 
-    def _similarity(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[float]]:
+    def _similar(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[dict[str, float]]]:
         encoder = self.encoder if batch else None
         if encoder is None:
             return [[] for _ in batch]
@@ -186,18 +188,28 @@ class Reranker:
         vectors = encoder.encode([*said, *(candidate.text for _, found in batch for candidate in found)])
         similar, start = [], len(said)
         for row, (_, found) in enumerate(batch):
-            similar.append([float(value) for value in vectors[start : start + len(found)] @ vectors[row]])
+            own = vectors[start : start + len(found)]
+            others = own @ own.sum(axis=0) - (own * own).sum(axis=1)
+            similar.append(
+                [
+                    {"similarity": float(one), "consensus": float(other) / (len(found) - 1)}
+                    for one, other in zip(own @ vectors[row], others, strict=True)
+                ]
+            )
             start += len(found)
         return similar
 
-    def _label(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[float]]:
+    def _label(self, batch: Sequence[tuple[Ask, Sequence[Candidate]]]) -> list[list[dict[str, float]]]:
         wanted = [(ask.control.label, found) for ask, found in batch]
         texts = [candidate.text for label, found in wanted if label for candidate in found]
         labeller = self.labeller if texts else None
         if labeller is None:
             return [[] for _ in batch]
         given = iter(labeller.label(texts))
-        return [[next(given).probabilities.get(label, 0.0) for _ in found] if label else [] for label, found in wanted]
+        return [
+            [{"label": next(given).probabilities.get(label, 0.0)} for _ in found] if label else []
+            for label, found in wanted
+        ]
 
     @property
     def encoder(self) -> Encoding | None:

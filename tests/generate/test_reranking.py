@@ -74,6 +74,14 @@ def test_a_reply_that_repeats_an_earlier_turn_or_is_generic_loses() -> None:
     assert order(same("That is great!", "That is odd!"), Reranker(common=learnt, encoder=None))[-1] == "That is great!"
 
 
+def test_what_the_other_candidates_say_too_can_win() -> None:
+    said = same("Oh no, your dog!", "A cat.", "That dog was old.", "Poor dog.")
+    asked = Ask((Turn("speaker", "He was old."),))
+    (ranked,) = Reranker(Weights(overlap=0, similarity=0, consensus=1.0), encoder=Encoder()).rank([(asked, said)])
+    assert ranked[-1].text == "A cat."
+    assert [one.scores["consensus"] for one in ranked] == pytest.approx([2 / 3] * 3 + [0.0], abs=1e-3)
+
+
 def test_brevity_of_the_tone_counts() -> None:
     said = same("It is so.", "It is so, and it was so, and it will be so.")
     brief, wordy = Ask(CONTEXT, tone=Tone(brevity=1.0)), Ask(CONTEXT, tone=Tone(brevity=0.0))
