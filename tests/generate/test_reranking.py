@@ -75,7 +75,7 @@ def test_a_reply_that_repeats_an_earlier_turn_or_is_generic_loses() -> None:
 
 
 def test_what_the_other_candidates_say_too_can_win() -> None:
-    said = same("Oh no, your dog!", "A cat.", "That dog was old.", "Poor dog.")
+    said = same("Oh no, your dog!", "A cat.", "What dog is it?", "Poor dog.")
     asked = Ask((Turn("speaker", "He was old."),))
     (ranked,) = Reranker(Weights(overlap=0, similarity=0, consensus=1.0), encoder=Encoder()).rank([(asked, said)])
     assert ranked[-1].text == "A cat."
