@@ -23,7 +23,7 @@ def main(url: str) -> None:
         _save(light.screenshot(), "chat")
         _save(_talk(browser, url, 1280, 800, "dark").screenshot(), "chat-dark")
         _save(_talk(browser, url, 360, 740, "light").screenshot(), "chat-phone")
-        light.set_viewport_size({"width": 1280, "height": 1720})
+        light.set_viewport_size({"width": 1280, "height": 1800})
         light.get_by_role("button", name="Why this reply").first.click()
         light.wait_for_timeout(800)
         _save(light.locator("#why").screenshot(), "chat-why")
