@@ -10,7 +10,7 @@ All rows choose among the same candidates, which are sampled once by the run's o
 them from it). What is generic, and the fitted weights, are learnt from one half of the turns, and the other half is scored;
 --common keeps the former for the run. The test split is not read.
 
-    python benchmarks/reranking.py [RUN] [--count 8] [--turns 800] [--keep FILE] [--common FILE] [--json]
+    python benchmarks/reranking.py [RUN] [--count 8] [--turns 800] [--temperature 1.0] [--keep FILE] [--common FILE] [--json]
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ def main() -> None:
     parser.add_argument("run", nargs="?", default="default")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--turns", type=int, default=800)
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, help="of sampling; the rest of the run's decoding stays"
+    )
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--common", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -63,7 +66,11 @@ def main() -> None:
     corpus = Path(os.environ["ATTUNE_DATA"]) / "empathetic_dialogues"
     held_out = list(examples(read(corpus, split="valid")))
     chosen = random.Random(0).sample(held_out, min(given.turns, len(held_out)))
-    asks = [Ask(example.context, agent.system.controls.of([example.context])[0], given.count) for example in chosen]
+    decoding = replace(agent.system.decoding, temperature=given.temperature)
+    asks = [
+        Ask(example.context, agent.system.controls.of([example.context])[0], given.count, decoding=decoding)
+        for example in chosen
+    ]
     sampled = sample(agent, asks, given.keep)
     half = len(sampled) // 2
     common = CommonPhrases.learn(said.text for _, found in sampled[:half] for said in found)
