@@ -15,12 +15,16 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attune.errors import DataError, MissingError
 from attune.parts import locate
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Array = NDArray[np.float32]
 
@@ -106,7 +110,10 @@ class Encoder:
         threads: int | None = None,
         added: Mapping[str, Array] | None = None,
     ) -> None:
-        """The weights are those of a folder's `model.safetensors`, mapped; what is `added` to some, by name, adapts them to a task."""
+        """The weights are those of a folder's `model.safetensors`, mapped; what is `added` to some, by name, adapts them to a task.
+
+        The sums take the place of what was added, so that nothing is left over in memory.
+        """
         import onnxruntime
 
         self.shape = shape = SHAPES[name]
@@ -117,7 +124,7 @@ class Encoder:
         )  # waiting threads leave the cores alone
         options.log_severity_level = 3
         tensors = mapped(folder / "model.safetensors", name)
-        tensors |= {key: tensors[key] + value for key, value in (added or {}).items()}
+        tensors |= {key: np.add(tensors[key], value, out=value) for key, value in (added or {}).items()}
         self._vocabulary = tensors.pop(_WORDS)  # stays on disk; a text needs a few rows
         self._positions = np.array(tensors.pop(_PLACES)[shape.first : shape.first + longest])
         if shape.kinds:
@@ -194,17 +201,13 @@ class SentenceEncoder:
         `threads` is how many cores one call uses; by default `OMP_NUM_THREADS`, else all of them. What is `added` to
         tensors of the model, by name, adapts it to a task.
         """
-        from tokenizers import Tokenizer
-
         folder = locate("minilm") if folder is None else Path(folder)
         for file in ("model.safetensors", "tokenizer.json"):
             if not (folder / file).is_file():
                 raise MissingError(
                     f"no sentence encoder in {folder}: {file} is not there; the default is the part 'minilm' (attune setup)"
                 )
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MOST_TOKENS)
+        self._tokenizer = _tokenizer(folder / "tokenizer.json")
         self._encoder = Encoder("minilm", folder, longest=MOST_TOKENS, threads=threads, added=added)
         self._words: OrderedDict[str, Array] = OrderedDict()
         self._lock = Lock()
@@ -232,6 +235,17 @@ class SentenceEncoder:
 def load_encoder(folder: str | Path | None = None) -> SentenceEncoder:
     """The encoder of a folder (by default the part "minilm"), loaded once per process."""
     return SentenceEncoder(folder)
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(path: Path) -> Tokenizer:
+    """The same for all encoders of a process."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MOST_TOKENS)
+    return tokenizer
 
 
 def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:

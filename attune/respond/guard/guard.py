@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from attune.dialogue.types import Turn
 from attune.respond.guard.answers import Answers
-from attune.respond.guard.classifier import HEARD, JUDGED, Classifier, load_classifier
+from attune.respond.guard.classifier import HEARD, JUDGED, Classifiers, load_classifier
 from attune.respond.guard.repeats import repeated
 from attune.respond.guard.rules import load_rules
 from attune.respond.guard.words import load_reader
 
 RISK_FROM = 0.45  # from this share on the classifier's word counts: recall against false alarms
 RISK_IN_DOUBT_FROM = 0.8  # of what the person says has not happened for long, or of being "killed" for something
-REFUSED_FROM = 0.15
+REFUSED_FROM = 0.06
 REMEMBERED = 3  # of the person's turns before the last: a risk in them still counts
 _FEW_WORDS = 4  # so short a turn only goes on with what was said before
 _LONG = 35  # words; a longer text is heard piece by piece
@@ -78,7 +78,7 @@ class Guard:
     Checked(ok=False, kind='insult', why='rule: no reply is insult (“you are such an idiot”)')
     """
 
-    def __init__(self, hears: Classifier, judges: Classifier, answers: Answers) -> None:
+    def __init__(self, hears: Classifiers, judges: Classifiers, answers: Answers) -> None:
         self._hears, self._judges, self._answers = hears, judges, answers
         self._rules, self._reader = load_rules(), load_reader()
         self._sign = lru_cache(maxsize=4096)(self._sign_of)

@@ -1,7 +1,7 @@
-"""Fit one of the guard's classifiers to the tuning data: ``python -m attune.respond.guard.train TASK [ROUND]``, from that round on.
+"""Fit one of the guard's classifiers to the tuning data: ``python -m attune.respond.guard.train NAME [ROUND]``, from that round on.
 
 It needs the extra "train", and EmpatheticDialogues below ATTUNE_DATA: how people talk when nothing is wrong, of which the tuning data
-alone know too little. TASK is "hear" or "judge". One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
+alone know too little. NAME is "hear", "judge" or "judge-pairs". One line in ten, chosen by its text, is never fitted on; what the classifier makes of those, and of the corpus's
 validation split, is printed at the end. The words of the messages, by frequency, are what misspelt words are mended to (`data/known.txt`).
 """
 
@@ -26,21 +26,42 @@ from safetensors.numpy import load_file, save
 from attune.dialogue.readers import read
 from attune.files import atomic_write
 from attune.parts import locate
-from attune.respond.guard.classifier import HEARD, JUDGED, OF_ANOTHER, SCALE, TASKS, Array, Classifier, weights_of
+from attune.respond.guard.classifier import (
+    FITTED,
+    HEARD,
+    JUDGED,
+    OF_ANOTHER,
+    SCALE,
+    Array,
+    Classifier,
+    Classifiers,
+    open_classifier,
+    weights_of,
+)
 from attune.respond.guard.words import KNOWN, Reader, load_reader, real_words
 
 if TYPE_CHECKING:
     import torch
 
-RANK = 48  # of what is added to each layer
 # Epochs, and the rate that falls to nothing over them; each round starts where the last ended. The package's weights were fitted
-# to both tasks together in the first three, on fewer lines and with rank 16, and then parted; the fourth was each one's own, with rank
-# 32; the fifth, with rank 48, was the judge's alone, on replies that are alike in words and differ in kindness (groups "pairs").
-ROUNDS = ((3, 2e-3), (2, 1e-3), (2, 1e-3), (3, 1e-3), (4, 1e-3))
+# to both tasks together in the first three, on fewer lines and with rank 16, and then parted; the fourth was each one's own. The
+# fifth went on from the judge's weights, on replies too that are alike in words and differ in kindness (their groups are "pairs").
+ROUNDS = ((3, 2e-3), (2, 1e-3), (2, 1e-3), (3, 1e-3), (3, 1e-3))
+
+
+class Fitting(NamedTuple):
+    """How one of the classifiers is fitted: its rounds, the rank of what is added to each layer, whose weights it begins with."""
+
+    rounds: range
+    rank: int = 32
+    start: str | None = None
+
+
+FITTINGS = {"hear": Fitting(range(4)), "judge": Fitting(range(4)), "judge-pairs": Fitting(range(4, 5), 48, "judge")}
 BATCH = 32
 WARM_UP = 100  # steps
 SMOOTHING = 0.03
-LEVELS = {"hear": (0.3, 0.4, 0.5, 0.6), "judge": (0.05, 0.08, 0.1, 0.15, 0.25)}  # of a share, at which it is measured
+LEVELS = {HEARD: (0.3, 0.4, 0.5, 0.6), JUDGED: (0.05, 0.06, 0.08, 0.1, 0.15)}  # of a share, at which it is measured
 SEED = 20
 MOST_TOKENS = 96
 ORDINARY = 12_000  # turns of ordinary talk, or replies in it, in an epoch
@@ -83,9 +104,9 @@ class Tuning:
                 self._said["calm"].append(row["text"])
         self._kind_words = [row["reply"] for row in self.replies if row["kind"] == "ok" and row.get("to") == "calm"]
 
-    def samples(self, task: str) -> list[Sample]:
-        """An epoch of a task."""
-        return self.heard() if task == "hear" else self.judged()
+    def samples(self, name: str) -> list[Sample]:
+        """An epoch of a classifier."""
+        return self.heard() if FITTED[name] == HEARD else self.judged()
 
     def heard(self) -> list[Sample]:
         """Every message once: as it is, with a slip, between other words, or beside a harmless message; and ordinary talk."""
@@ -180,9 +201,9 @@ def write_known() -> None:
 
 
 class Model:
-    """The encoder in torch: its own weights stay as they are; what is added to them, and the head of the task, are fitted."""
+    """The encoder in torch: its own weights stay as they are; what is added to them, and the head, are fitted."""
 
-    def __init__(self, task: str, seed: int = SEED) -> None:
+    def __init__(self, name: str, seed: int = SEED) -> None:
         import torch
         from tokenizers import Tokenizer
         from transformers import AutoModel
@@ -195,8 +216,8 @@ class Model:
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(MOST_TOKENS)
         self.encoder = AutoModel.from_pretrained(folder, attn_implementation="eager")
-        add_lora(self.encoder, RANK, 0)
-        self.task, self.head = task, torch.nn.Linear(384, len(TASKS[task]))
+        add_lora(self.encoder, FITTINGS[name].rank, 0)
+        self.name, self.head = name, torch.nn.Linear(384, len(FITTED[name]))
 
     def parameters(self) -> list[torch.nn.Parameter]:
         return [value for value in (*self.encoder.parameters(), *self.head.parameters()) if value.requires_grad]
@@ -239,18 +260,18 @@ class Model:
 
 
 def fit(model: Model, tuning: Tuning, reader: Reader, epochs: int, rate: float, seed: int = SEED) -> None:
-    """Fit the model's task, in batches of texts of like length."""
+    """Fit the model to its samples, in batches of texts of like length."""
     import torch
 
     draw = np.random.default_rng(seed)
-    count = len(tuning.samples(model.task)) // BATCH + 1
+    count = len(tuning.samples(model.name)) // BATCH + 1
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     falling = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min((step + 1) / WARM_UP, max(0.02, 1 - step / (epochs * count)))
     )
     for epoch in range(epochs):
         model.encoder.train()
-        batches = _batches(_encoded(model, reader, tuning.samples(model.task)), draw)
+        batches = _batches(_encoded(model, reader, tuning.samples(model.name)), draw)
         losses = []
         for i in draw.permutation(len(batches)):
             labels = torch.tensor([label for _, label in batches[i]])
@@ -278,33 +299,36 @@ def _batches(rows: list[tuple[list[int], int]], draw: np.random.Generator) -> li
     return [[rows[i] for i in order[start : start + BATCH]] for start in range(0, len(order), BATCH)]
 
 
-def measure(task: str, classifier: Classifier, reader: Reader, talk: Sequence[tuple[str, str]] = ()) -> str:
+def measure(
+    name: str, classifier: Classifier | Classifiers, reader: Reader, talk: Sequence[tuple[str, str]] = ()
+) -> str:
     """What a classifier makes of the rows that were held out, and of ordinary talk, by the share that is not harmless."""
+    labels = FITTED[name]
 
     def shares(pairs: Sequence[tuple[str, str]]) -> Array:
         texts: list[Text] = [
-            reader.read(said) if task == "hear" else (reader.read(said), reader.read(reply)) for said, reply in pairs
+            reader.read(said) if labels == HEARD else (reader.read(said), reader.read(reply)) for said, reply in pairs
         ]
         return np.asarray(1 - classifier(texts)[:, 0])
 
-    if task == "hear":
+    if labels == HEARD:
         rows = [(row["text"], "", bool(row["risk"])) for row in read_lines("messages.jsonl") if held_out(row)]
     else:
         kept = [row for row in read_lines("replies.jsonl") if held_out(row) and "context" in row]
         rows = [(row["context"][-1], row["reply"], row["kind"] != "ok") for row in kept]
     found, bad = shares([(said, reply) for said, reply, _ in rows]), np.array([wrong for *_, wrong in rows])
     each = (
-        f"from {x}: {(found[bad] >= x).mean():.1%} found, {(found[~bad] >= x).mean():.1%} false" for x in LEVELS[task]
+        f"from {x}: {(found[bad] >= x).mean():.1%} found, {(found[~bad] >= x).mean():.1%} false" for x in LEVELS[labels]
     )
     lines = [f"held out ({bad.sum()}, and {(~bad).sum()} harmless): {'; '.join(each)}"]
     if talk:
         calm = shares(talk)
-        each = (f"from {x}: {(calm >= x).mean():.1%}" for x in LEVELS[task])
+        each = (f"from {x}: {(calm >= x).mean():.1%}" for x in LEVELS[labels])
         lines.append(f"ordinary talk ({len(talk)}), not let pass: {'; '.join(each)}")
     return "\n".join(lines)
 
 
-def main(task: str, first: int = 0) -> None:
+def main(name: str, first: int = 0) -> None:
     """Fit, write and measure; from the round `first` on, if those before it are done."""
     import torch
 
@@ -313,21 +337,22 @@ def main(task: str, first: int = 0) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # with 1, the same sums on every machine
     corpus = corpus_folder(None, "empathetic_dialogues")
     write_known()
-    reader, model = load_reader(), Model(task)
-    talk, file_name = ordinary(corpus, "train"), weights_of(task)
-    for number, (epochs, rate) in list(enumerate(ROUNDS))[first:]:
-        if number:
-            model.load(load_file(DATA / file_name))
+    reader, model, fitting = load_reader(), Model(name), FITTINGS[name]
+    talk, file_name = ordinary(corpus, "train"), weights_of(name)
+    for number in fitting.rounds:
+        if number < first:
+            continue
+        if before := name if number > fitting.rounds[0] else fitting.start:
+            model.load(load_file(DATA / weights_of(before)))
             torch.manual_seed(SEED + number)
+        epochs, rate = ROUNDS[number]
         fit(model, Tuning(talk, SEED + number), reader, epochs, rate, SEED + number)
         with atomic_write(DATA / file_name, "wb") as file:
             file.write(save(model.weights()))
-    weights = model.weights() if first < len(ROUNDS) else load_file(DATA / file_name)
-    classifier = Classifier({name: value.astype(np.float32) for name, value in weights.items()})
-    print(measure(task, classifier, reader, ordinary(corpus, "valid")[:2000]))
+    print(measure(name, open_classifier(name), reader, ordinary(corpus, "valid")[:2000]))
 
 
 if __name__ == "__main__":
-    if not set(sys.argv[1:2]) & set(TASKS):
-        sys.exit(f"say what to fit: {' or '.join(TASKS)}")
+    if not set(sys.argv[1:2]) & set(FITTINGS):
+        sys.exit(f"say what to fit: {' or '.join(FITTINGS)}")
     main(sys.argv[1], *map(int, sys.argv[2:3]))

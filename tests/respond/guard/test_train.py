@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from attune.respond.guard import train
-from attune.respond.guard.classifier import HEARD, JUDGED, TASKS, Classifier, load_classifier, weights_of
+from attune.respond.guard.classifier import (
+    FITTED,
+    HEARD,
+    JUDGED,
+    Classifier,
+    Classifiers,
+    load_classifier,
+    open_classifier,
+    weights_of,
+)
 from attune.respond.guard.train import Model, Tuning, fit, held_out, label_of, read_lines, write_known
 from attune.respond.guard.words import KNOWN, load_reader
 
@@ -58,7 +67,8 @@ def test_the_known_words_are_those_of_the_messages() -> None:
 
 
 def test_the_weights_are_small() -> None:
-    assert all((train.DATA / weights_of(task)).stat().st_size < 3_000_000 for task in TASKS)
+    assert sum((train.DATA / weights_of(name)).stat().st_size for name in FITTED) < 10_000_000
+    assert FITTED.keys() == train.FITTINGS.keys()
 
 
 def test_probabilities_are_probabilities() -> None:
@@ -73,13 +83,20 @@ def test_probabilities_are_probabilities() -> None:
     assert hears([]).shape == (0, len(HEARD))
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_what_is_measured_is_told_by_the_share_from_which_it_counts(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "read_lines", lambda name: read_lines(name)[::40])
-    told = train.measure(task, load_classifier(task), load_reader(), [("My dog died.", "Oh no, poor thing!")])
+def test_two_opinions_count_alike() -> None:
+    one, other = np.array([[0.8, 0.2]], dtype=np.float32), np.array([[0.2, 0.8]], dtype=np.float32)
+    both = Classifiers([lambda texts: one, lambda texts: other])  # type: ignore[list-item]
+    assert both(["hi"]) == pytest.approx(np.array([[0.5, 0.5]]))
+    assert len(load_classifier("judge").members) == 2
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_what_is_measured_is_told_by_the_share_from_which_it_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "read_lines", lambda file: read_lines(file)[::40])
+    told = train.measure(name, open_classifier(name), load_reader(), [("My dog died.", "Oh no, poor thing!")])
     assert "harmless): from " in told
     assert "ordinary talk (1), not let pass: from " in told
-    assert told.count("from ") == 2 * len(train.LEVELS[task])
+    assert told.count("from ") == 2 * len(train.LEVELS[FITTED[name]])
 
 
 @pytest.mark.slow
