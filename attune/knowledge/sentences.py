@@ -7,15 +7,17 @@ are mapped straight from the part's `model.safetensors`.
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +114,7 @@ class Encoder:
     ) -> None:
         """The weights are those of a folder's `model.safetensors`, mapped; what is `added` to some, by name, adapts them to a task.
 
-        The sums take the place of what was added, so that nothing is left over in memory.
+        A session packs the weights for itself, so what it was given need not stay in memory: sums are mapped from a file too.
         """
         import onnxruntime
 
@@ -124,7 +126,8 @@ class Encoder:
         )  # waiting threads leave the cores alone
         options.log_severity_level = 3
         tensors = mapped(folder / "model.safetensors", name)
-        tensors |= {key: np.add(tensors[key], value, out=value) for key, value in (added or {}).items()}
+        tensors |= _sums(tensors, added or {})
+        files = _files(tensors.values())
         self._vocabulary = tensors.pop(_WORDS)  # stays on disk; a text needs a few rows
         self._positions = np.array(tensors.pop(_PLACES)[shape.first : shape.first + longest])
         if shape.kinds:
@@ -133,7 +136,10 @@ class Encoder:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
         options.add_external_initializers(list(tensors), values)
         self._session = onnxruntime.InferenceSession(graph_of(name), options, providers=["CPUExecutionProvider"])
-        self._values = values  # the session may read them in place
+        self._values = values  # the session may read them in place; what it needs again is mapped again
+        for file in files:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                file.madvise(mmap.MADV_DONTNEED)
 
     def vectors(self, rows: Sequence[Sequence[int]], most: int = 32, *, unit: bool = True) -> Array:
         """[n, d]: the mean of each row's last states; of length 1, if `unit`. Rows of like length go together."""
@@ -258,6 +264,32 @@ def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
         batch.append(row)
     if batch:
         yield batch
+
+
+def _sums(tensors: Mapping[str, Array], added: Mapping[str, Array]) -> dict[str, Array]:
+    """Tensors with what is added to them, in a file without a name that is gone with the process."""
+    if not added:
+        return {}
+    with TemporaryFile() as file:
+        whole = np.memmap(file, np.float32, "w+", shape=(sum(value.size for value in added.values()),))
+    found, start = {}, 0
+    for key, value in added.items():
+        place = whole[start : start + value.size].reshape(value.shape)
+        found[key] = np.add(tensors[key], value, out=place)
+        start += value.size
+    return found
+
+
+def _files(tensors: Iterable[Array]) -> list[mmap.mmap]:
+    """The mapped files that tensors lie in."""
+    found: dict[int, mmap.mmap] = {}
+    for tensor in tensors:
+        whole: Any = tensor
+        while isinstance(whole, np.ndarray):
+            whole = whole.base
+        if isinstance(whole, mmap.mmap):
+            found[id(whole)] = whole
+    return list(found.values())
 
 
 def mapped(path: Path, name: str) -> dict[str, Array]:
