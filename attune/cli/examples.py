@@ -33,9 +33,8 @@ def _answering(system: str) -> dict[str, Answering]:
 
     def asked(agent: Agent) -> Answering:
         def answers(contexts: Sequence[tuple[str, ...]]) -> list[Answer]:
-            replies = [
-                agent.reply(turns, seed=0) for turns in contexts
-            ]  # by themselves: those who ask together share candidates
+            # one by one, since those who ask together share candidates
+            replies = [agent.reply(turns, seed=0) for turns in contexts]
             return [Answer(reply.text, reply.emotion, reply.intent) for reply in replies]
 
         return answers

@@ -1,4 +1,4 @@
-"""What the words of a text, and their pairs, tell by themselves, such as the emotion of a context: a linear classifier. No torch here.
+"""What the words of a context, and their pairs, tell by themselves about the emotion: a linear classifier. No torch here.
 
 Seed 003's fastText classifier is of this kind. It knows nothing of order or meaning, and so errs in other places than a
 network does: as one more opinion it is worth more than its own accuracy. :mod:`attune.train.wording` fits it.
@@ -38,7 +38,7 @@ def terms(text: str) -> Counter[str]:
 
 
 class Wording:
-    """Probabilities of labels out of the terms of a text; of the 32 emotions, out of those of a context.
+    """Probabilities of the 32 emotions out of the terms of a context.
 
     >>> wording = Wording(["alone", "won"], np.ones(2), np.eye(2, 32), np.zeros(32))
     >>> from attune.dialogue.types import Turn
@@ -47,7 +47,7 @@ class Wording:
     """
 
     def __init__(self, known: Sequence[str], rarity: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any]) -> None:
-        """`weights` [terms, labels] of the known terms, and how much each counts by its `rarity` [terms]."""
+        """`weights` [terms, 32] of the known terms, and how much each counts by its `rarity` [terms]."""
         self.known = {term: place for place, term in enumerate(known)}
         self.rarity, self.weights, self.bias = (np.asarray(value, np.float32) for value in (rarity, weights, bias))
 
@@ -58,20 +58,16 @@ class Wording:
         values = (1 + np.log(np.fromiter(found.values(), np.float32, len(found)))) * self.rarity[places]
         return places, values / max(float(np.linalg.norm(values)), 1e-9)
 
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """[n, labels]."""
-        scores = np.tile(self.bias, (len(texts), 1))
-        for row, text in zip(scores, texts, strict=True):
-            places, values = self.values(text)
+    def perceive(self, contexts: Sequence[Context]) -> NDArray[np.float32]:
+        """[n, 32], in the order of EMOTIONS."""
+        scores = np.tile(self.bias, (len(contexts), 1))
+        for row, context in zip(scores, contexts, strict=True):
+            places, values = self.values(as_text(context))
             row += values @ self.weights[places]
         return normalised(scores)
 
-    def perceive(self, contexts: Sequence[Context]) -> NDArray[np.float32]:
-        """[n, 32], in the order of EMOTIONS."""
-        return self([as_text(context) for context in contexts])
-
     def save(self, file: Path) -> None:
-        """In 8 bits, each label by a scale of its own."""
+        """In 8 bits, each emotion by a scale of its own."""
         scales = np.maximum(np.abs(self.weights).max(axis=0), 1e-9) / 127
         save_file(
             {
@@ -85,13 +81,12 @@ class Wording:
         )
 
     @classmethod
-    def load(cls, file: Path, labels: int = len(EMOTIONS)) -> Wording:
-        """What :meth:`save` wrote, for so many labels."""
+    def load(cls, file: Path) -> Wording:
         try:
             found = load_file(file)
             known = found["terms"].tobytes().decode().split("\n")
             weights = found["weights"] * found["scales"]
-            if weights.shape != (len(known), labels) or found["rarity"].shape != (len(known),):
+            if weights.shape != (len(known), len(EMOTIONS)) or found["rarity"].shape != (len(known),):
                 raise ValueError(f"{len(known)} terms and weights {weights.shape}")
             return cls(known, found["rarity"], weights, found["bias"])
         except (OSError, SafetensorError, KeyError, ValueError) as error:

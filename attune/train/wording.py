@@ -1,4 +1,4 @@
-"""Fit what words tell by themselves (`attune/emotion/wording.py`): emotions to the training dialogues, or any labels to texts."""
+"""Fit what the words of a context tell by themselves to the training dialogues (`attune/emotion/wording.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRENGTH = 2.0  # the inverse of the penalty on weights
 
 
 def fit_wording(dialogues: Sequence[Dialogue]) -> Wording:
-    """Fit the emotions to every situation, and to what was said before each listener turn."""
+    """Fit to every situation, and to what was said before each listener turn."""
     texts, labels = [], []
     for dialogue in dialogues:
         if dialogue.emotion not in EMOTION_ID:
@@ -30,16 +30,11 @@ def fit_wording(dialogues: Sequence[Dialogue]) -> Wording:
         labels += [EMOTION_ID[dialogue.emotion]] * len(said)
     if len(set(labels)) < 2:
         raise DataError("words_share: the training dialogues have fewer than two emotions to tell apart")
-    return fit_texts(texts, labels, len(EMOTIONS))
-
-
-def fit_texts(texts: Sequence[str], labels: Sequence[int], count: int) -> Wording:
-    """Fit `count` labels to texts, of which each has one; at least two are to be among them."""
     counted = [terms(text) for text in texts]
     stands_in = Counter(term for one in counted for term in one)
-    known = sorted(term for term, times in stands_in.items() if times >= min(SEEN, len(texts)))
+    known = sorted(term for term, count in stands_in.items() if count >= min(SEEN, len(texts)))
     rarity = 1 + np.log((1 + len(texts)) / (1 + np.array([stands_in[term] for term in known], dtype=float)))
-    wording = Wording(known, rarity, np.zeros((len(known), count)), np.zeros(count))
+    wording = Wording(known, rarity, np.zeros((len(known), len(EMOTIONS))), np.zeros(len(EMOTIONS)))
     rows = [wording.values(text) for text in texts]
     ends = np.cumsum([0, *(len(places) for places, _ in rows)])
     found = csr_matrix(
@@ -51,6 +46,6 @@ def fit_texts(texts: Sequence[str], labels: Sequence[int], count: int) -> Wordin
     if len(model.classes_) == 2:  # one row tells both apart
         weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
     wording.weights[:, model.classes_] = weights.T
-    wording.bias[:] = -1e3  # nobody can tell a label that nothing had
+    wording.bias[:] = -1e3  # nobody can tell an emotion that nobody had
     wording.bias[model.classes_] = bias
     return wording
