@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,18 @@ def test_an_encoder_tells_what_transformers_tells(name: str, tmp_path: Path, mon
     key = f"encoder.layer.1.{shape.query}.weight"
     changed = Encoder(name, tmp_path, longest=48, threads=1, added={key: np.eye(16, dtype=np.float32)})
     assert np.abs(changed.vectors(rows[:1], unit=False) - found[:1]).max() > 1e-3
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="memory is read from Linux's /proc")
+def test_sums_lie_in_a_file_that_is_let_go_from_memory() -> None:
+    added = {f"encoder.layer.{i}.output.dense.weight": np.full((384, 1536), 0.01, np.float32) for i in range(6)}
+    encoder = SentenceEncoder(threads=1, added=added)
+    assert all((value == np.float32(0.01)).all() for value in added.values()), "what was added stays as it is"
+    smaps = Path("/proc/self/smaps").read_text()
+    size = sum(value.nbytes for value in added.values()) // 1024
+    (held,) = re.findall(rf"\(deleted\)\nSize: +{size} kB\n(?:.*\n)*?Rss: +(\d+) kB", smaps)
+    assert int(held) < size // 10
+    assert np.isfinite(encoder.encode(["My dog died."])).all()
 
 
 def test_importing_it_imports_neither_torch_nor_onnx() -> None:
