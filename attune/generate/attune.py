@@ -31,6 +31,7 @@ class AttuneSystem:
 
     capabilities = frozenset({"perceive", "decide", "reply", "nll", "say"})
     corpus, protocol, text_form = "empathetic_dialogues", "listener-turns", "raw"
+    typed = True  # the corpus's replies were typed in haste: an agent mends their apostrophes and capitals
 
     def __init__(
         self,

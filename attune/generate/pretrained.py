@@ -28,7 +28,7 @@ class PretrainedSystem(NeuralSystem):
     """A model on pretrained parts. Its likelihood is of the raw text, in its decoder's own tokens."""
 
     batch = 32
-    text_form = "raw"
+    text_form, typed = "raw", True
 
     def __init__(self, model: Any, codec: Any, name: str, decoding: Decoding, path: Path | None = None) -> None:
         super().__init__(model, codec, name, decoding, path)

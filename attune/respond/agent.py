@@ -27,6 +27,7 @@ from attune.respond.guard import load_guard
 from attune.respond.guarding import Chosen, Guarding, Guards, report
 from attune.respond.opening import licence_of, open_named
 from attune.respond.replies import Analysis, Clock, Reply
+from attune.respond.spelling import spelled
 from attune.respond.stages import (
     Decide,
     DecidesByRule,
@@ -125,6 +126,7 @@ class Agent:
         self.speaker: Speaker | None = self.system if "say" in offers else None
         self.tone = (tone or EVEN).checked()
         self.window = window or int(getattr(system, "window", WINDOW))
+        self.typed = bool(getattr(system, "typed", False))  # it spells as people do who type in haste
         self.count = count or int(getattr(system, "count", COUNT))
         # replies that it decodes at once, to be shared by those who ask together; None: each has its whole count
         self.rows: int | None = None if count else getattr(system, "rows", None)
@@ -332,18 +334,21 @@ class Agent:
             asks = [exchange.ask(self._count(exchange, len(exchanges)), self.tone) for exchange in exchanges]
             with self._alone:
                 found = self.speaker.candidates(asks)
-            short = [[one._replace(text=self._short(one.text)) for one in some] for some in found]
+            short = [[one._replace(text=self._written(one.text)) for one in some] for some in found]
             return self.reranker.rank(list(zip(asks, short, strict=True)))
         said: dict[int, str] = {}
         for seed in {exchange.seed for exchange in exchanges}:  # such a system takes one seed for a batch
             places = [i for i, exchange in enumerate(exchanges) if exchange.seed == seed]
             with self._alone:
                 replies = self.system.reply([exchanges[i].context for i in places], seed=seed)
-            said |= {i: self._short(reply.text.strip()) for i, reply in zip(places, replies, strict=True)}
+            said |= {i: self._written(reply.text.strip()) for i, reply in zip(places, replies, strict=True)}
         return [[Ranked(said[i], None, {})] if said[i] else [] for i in range(len(exchanges))]
 
-    def _short(self, text: str) -> str:
-        return shortened(text, self.tone.sentences)
+    def _written(self, text: str) -> str:
+        return shortened(self._spelled(text), self.tone.sentences)
+
+    def _spelled(self, text: str, before: str = "") -> str:
+        return spelled(text, before) if self.typed else text
 
     def _stream(self, exchange: Exchange, closed: Callable[[], bool]) -> Generator[str, None, Reply]:
         clock = Clock()
@@ -419,7 +424,7 @@ class Agent:
                 if closed():
                     break
                 with clock("guard"):
-                    clause = re.sub(" {2,}", " ", clause)
+                    clause = self._spelled(re.sub(" {2,}", " ", clause), said)
                     tried = said + clause
                     clause, guarded = self.guarding.clause(exchange.turns, exchange.heard, said, clause, exchange.seed)
                 refused = guarded["action"] != "none"

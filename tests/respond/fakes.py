@@ -28,6 +28,7 @@ class FakeSystem:
     name, corpus = "fake", "made-up"
     path: Path | None = None
     decoding = Decoding()
+    typed = False
 
     def __init__(self, *capabilities: str, replies: Sequence[str] = REPLIES) -> None:
         self.capabilities = frozenset(capabilities or ("reply", "perceive", "decide", "say"))
