@@ -32,7 +32,7 @@ class _SmoothedNll(torch.autograd.Function):
         of_hidden, of_weight, of_bias, *_ = ctx.needs_input_grad  # a frozen output layer costs no gradient
         nll = hidden.new_empty(rows)
         d_hidden = torch.empty_like(hidden) if of_hidden else None
-        d_weight = torch.zeros_like(weight) if of_weight else None
+        d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias) if of_bias and bias is not None else None
         loss = hidden.new_zeros(())
         if smoothing:  # the mean logit is linear in the state, so it costs one row instead of a pass over the logits
@@ -52,11 +52,13 @@ class _SmoothedNll(torch.autograd.Function):
             loss += here.sum()
             if smoothing:
                 loss += smoothing * (at_gold - part @ mean_row - mean_bias).sum()
+            short_probs = probs.to(short)
             if d_hidden is not None:
-                d_hidden[start : start + step] = probs.to(short) @ narrow
+                d_hidden[start : start + step] = short_probs @ narrow
                 d_hidden[start : start + step] -= (1 - smoothing) * weight[gold]
-            if d_weight is not None:
-                d_weight.addmm_(probs.T, part)
+            if of_weight:
+                product = short_probs.T @ part.to(short)
+                d_weight = product.to(weight.dtype) if d_weight is None else d_weight.add_(product)
                 d_weight.index_add_(0, gold, part, alpha=smoothing - 1)
             if d_bias is not None:
                 d_bias += probs.sum(0)
