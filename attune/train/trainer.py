@@ -31,6 +31,7 @@ from attune.train.checkpoints import (
     start_from,
 )
 from attune.train.data import bucketed, corpus, in_order, load_examples, load_split
+from attune.train.memory import give_back
 from attune.train.prepare import prepare
 from attune.train.recipes import Recipe, load_recipe
 from attune.train.report import Reporter
@@ -147,6 +148,7 @@ class Trainer:
             self.bare.remember(train, self.run / SCRATCH)
         if hasattr(self.bare, "learn_in"):
             self.bare.learn_in(self.settings.precision)
+            give_back()  # a large model
         begun = self.checkpoint.is_dir()
         if begun:
             self.progress = load_checkpoint(self.checkpoint, self.bare)
