@@ -33,25 +33,25 @@ START, END = "<", ">"  # stand before and after a reply, so that a short one has
 
 @dataclass(frozen=True)
 class Weights:
-    """What each score of a candidate counts. Chosen by hand, not fitted."""
+    """What each score of a candidate counts. Chosen on validation, among a few (`benchmarks/reranking.py`)."""
 
     likelihood: float = 0.5
     """Log-probability per token, in nats."""
     overlap: float = 0.5
     """Share of its content words that stand in the context or among the concepts."""
-    similarity: float = 1.0
+    similarity: float = 2.0
     """Cosine with what the speaker said, when the sentence encoder is at hand."""
-    consensus: float = 0.0
+    consensus: float = 2.0
     """Mean cosine with the other candidates: what several of them say is what the context asks for."""
-    label: float = 1.0
+    label: float = 0.3
     """Probability that it carries the label that was predicted, when a labeller is at hand."""
-    asked: float = 3.0
+    asked: float = 6.0
     """The same, for a label that somebody asked for."""
     generic: float = -1.0
     """How common its phrases are among replies, when that was learnt."""
-    repeats: float = -2.0
+    repeats: float = -4.0
     """Share of its phrases that one earlier turn has word for word, the agent's or the person's."""
-    length: float = -0.5
+    length: float = -1.0
     """Its length against the tone: above 0 if it is long though brevity is wanted, or short though length is."""
 
 

@@ -297,7 +297,7 @@ def test_it_says_that_it_is_a_machine_when_it_is_asked() -> None:
 
 
 def test_a_refused_candidate_gives_way_to_the_next_and_says_why() -> None:
-    system = FakeSystem(replies=["You are stupid about your dog.", "I see."])
+    system = FakeSystem(replies=["Your stupid dog!", "I see."])
     reply = fake_agent(system, count=2).reply(SAD, seed=0)
     assert reply.text == "I see."
     assert reply.guard == {"risk": None, "why": "it insults", "action": "replaced"}
