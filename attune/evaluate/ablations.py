@@ -21,6 +21,7 @@ from attune.models import RECIPES
 
 FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
+TRIED = {"training.average", "training.start", "training.corpus"}  # settings of training that are tried like parts of a system
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,13 @@ class Trial:
                 float(summary[f"best_valid_{metric}"]),
                 int(summary["examples"]),
                 float(summary["seconds"]),
-                tuple(sorted((name, str(value)) for name, value in known.items() if name.startswith("training."))),
+                tuple(
+                    sorted(
+                        (name, str(value))
+                        for name, value in known.items()
+                        if name.startswith("training.") and name not in TRIED
+                    )
+                ),
             )
         except FileNotFoundError:
             raise MissingError(f"no {path}: the trial has not ended") from None

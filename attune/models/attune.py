@@ -59,6 +59,8 @@ class AttuneConfig(PartsConfig):
     """Longest dialogue in tokens; of a longer one the opening and the latest turns stay."""
     all_turns: bool = False
     """Whether the speaker's turns are targets in training too."""
+    unlikelihood: float = 0.0
+    """Weight of the loss of going on as most replies with the same beginning do, where the reply does not."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
@@ -145,7 +147,11 @@ class Attune(Speaks, OnParts):
         head = self.decoder.get_output_embeddings()
         loss, nll = smoothed_nll(hidden[wanted], head.weight, head.bias, target[wanted], smoothing)
         terms = {"reply": loss / tokens, "nll": nll.sum().detach() / tokens}
-        return terms | self._heard(hidden, batch["felt"], examples) if self.config.emotion_weight else terms
+        if self.config.emotion_weight:
+            terms |= self._heard(hidden, batch["felt"], examples)
+        if "common" in batch:
+            terms["unlikelihood"] = self._commonplace(hidden, batch["common"]) / tokens
+        return terms
 
     def _heard(self, hidden: Tensor, felt: Tensor, examples: int) -> dict[str, Tensor]:
         """How well the decoder tells the emotion where a control is about to begin; each dialogue counts once."""
@@ -155,6 +161,13 @@ class Attune(Speaks, OnParts):
         wrong = nn.functional.cross_entropy(logits, felt[known], reduction="none")
         right = logits.argmax(-1) == felt[known]
         return {"emotion": self.config.emotion_weight * (wrong * share).sum(), "right": (right * share).sum().detach()}
+
+    def _commonplace(self, hidden: Tensor, common: Tensor) -> Tensor:
+        """How likely it is to go on as most replies do where the one at hand does not: -log(1 - p), weighted, summed."""
+        there = common != IGNORE
+        logits = self.decoder.get_output_embeddings()(hidden[there]).float()
+        said = logits.log_softmax(-1).gather(1, common[there][:, None]).exp()
+        return -self.config.unlikelihood * (1 - said).clamp_min(1e-4).log().sum()
 
 
 def halves(decoder: Any, lower: int) -> tuple[nn.Module, nn.Module]:

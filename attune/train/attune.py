@@ -31,6 +31,7 @@ from attune.knowledge.sentences import load_encoder
 from attune.models import SYSTEMS
 from attune.models.pretrained.conversations import ConversationCodec
 from attune.models.prompt import Control
+from attune.train.data import corpus
 from attune.train.pretrained import corpus_annotations
 from attune.train.recipes import Recipe, load_recipe, variants
 from attune.train.report import tell
@@ -65,18 +66,25 @@ def prepare_attune(
         if config.label and place is None:
             raise DataError(f"{lack}. The variant no-label does without")
         tell(f"{lack}. So the decoder learns without labels")
-    place = place or trained_perceiver(recipe, data, run)
+    place = place or trained_perceiver(recipe, corpus(None, kind.corpus) if recipe.training.corpus else data, run)
     torch.manual_seed(recipe.training.seed)
     model, codec = kind.fresh(config)
     codec.beside = {f"{PERCEIVER}/{name}": place / name for name in _KEPT if (place / name).exists()}
     annotations = corpus_annotations(recipe, data) if model.config.concepts else None
     codec.controls = CorpusControls(
-        crossfit(examples, cache_dir() / "crossfit", recipe.training.seed),
+        _told(config, examples, recipe.training.seed),
         ContextControls(open_system(place), None),
         annotations,
     )
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return model, codec, {"bases": dict(model.config.roles), "trained_parameters": trained}
+
+
+def _told(config: Any, examples: Sequence[Example], seed: int) -> dict[str, Told]:
+    """What controls in training tell; nothing, if they show none of it."""
+    if not (config.emotion or config.label):
+        return {example.id: (None, None) for example in examples}
+    return crossfit(examples, cache_dir() / "crossfit", seed)
 
 
 def found_perceiver(recipe: Recipe, run: Path | None) -> Path | None:

@@ -52,6 +52,8 @@ class TrainingSettings(Section):
 
     protocol: str = "listener-turns"
     """The protocol that makes the training examples; validation is always on listener-turns."""
+    corpus: str | None = None
+    """The folder below ATTUNE_DATA that is learnt from when no other is given; without it, the one that the system is made for."""
     skip: int = Field(0, ge=0)
     """Leave out this many of the first training examples (to go on with those that another training left)."""
     limit: int | None = Field(None, ge=1)
@@ -79,6 +81,8 @@ class TrainingSettings(Section):
     what is measured on validation stay in full precision. Stages other than maximum-likelihood are always in full."""
     clip: float = Field(0.0, ge=0)
     """Largest gradient norm; 0 leaves gradients alone."""
+    average: float = Field(0.0, ge=0, lt=1)
+    """Validate and keep the mean of the weights over the steps, each counting so much of the one after it; 0: the weights."""
     validate_every: int = Field(2000, ge=1)
     """Steps between validations."""
     select: Literal["ppl", "loss", "emotion_accuracy", "label_accuracy", "accuracy"] = "ppl"

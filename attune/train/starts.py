@@ -31,10 +31,11 @@ def ready_start(recipe: Recipe, data: str | Path, run: Path) -> Path | None:
             raise SettingsError(
                 f"--out {run} is where the variant {named} is trained first (training.start); choose another --out"
             )
-        first = load_recipe(recipe.system, named)
+        given = [f"text.perceiver={recipe.text.perceiver}"] if recipe.text.perceiver else []
+        first = load_recipe(recipe.system, named, given)
         if not finished:
             tell(f"{place}: trained first, since {run} begins with its weights")
-            train(first, data, place)
+            train(first, None if first.training.corpus else data, place)
         elif _what_counts(load_recipe(str(place / "config.yaml"))) != _what_counts(first):
             raise SettingsError(
                 f"{place} is not the variant {named} as its recipe has it (see {place / 'config.yaml'}); choose another "

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from attune.errors import AttuneError, SettingsError
 from attune.files import atomic_write
 from attune.models import SYSTEMS
 from attune.models.codec import Codec
+from attune.train.averaging import Averaged
 from attune.train.checkpoints import (
     Progress,
     keep_before,
@@ -39,6 +41,7 @@ from attune.train.schedules import rate
 from attune.train.stages import Stage, stages_of
 from attune.train.starts import ready_start
 
+AVERAGED = "averaged"  # the file of a checkpoint that has the mean of the weights
 SCRATCH = "scratch"  # what a model keeps from epoch to epoch; gone when the training is done
 # A loss per example → how the share of right answers is called, and the term that counts them.
 ACCURACIES = {
@@ -51,13 +54,13 @@ ACCURACIES = {
 def train(recipe: Recipe, data: str | Path | None, out: str | Path, *, fresh: bool = False) -> dict[str, Any]:
     """Train a recipe on a corpus folder into a run folder; resumes a run that was interrupted. Returns its summary.
 
-    Without `data`, the corpus that the system is made for is taken from ATTUNE_DATA.
+    Without `data`, the corpus that the recipe names, or that the system is made for, is taken from ATTUNE_DATA.
     """
     run, kind = Path(out), SYSTEMS[recipe.system]
     check_run(run, recipe, fresh)
     if not fresh and (run / "summary.json").is_file():  # finished: what it began with need not be there any more
         return json.loads((run / "summary.json").read_text())
-    data = corpus(data, kind.corpus)
+    data = corpus(data, recipe.training.corpus or kind.corpus)
     dialogues = load_split(data, "train", kind.turn_labels)
     examples = load_examples(dialogues, recipe.training.protocol, "train")[recipe.training.skip :][
         : recipe.training.limit
@@ -138,6 +141,7 @@ class Trainer:
         self.stages = stages_of(model)
         self.beside: dict[str, torch.nn.Module | torch.optim.Optimizer] = {}
         self.checkpoint = run / "checkpoint"
+        self.averaged: Averaged | None = None
         self.bound: float | None = None  # the perplexity that the best weights may have
         self.own = False  # whether what a stage begins with stays only for want of weights of its own within the bound
         self._since = time.perf_counter()
@@ -192,6 +196,8 @@ class Trainer:
             self.accelerator.clip_grad_norm_(self.trained, self.settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.averaged is not None:
+            self.averaged.update()
 
     def _next_stage(self, number: int) -> None:
         """Go on from the best weights of the stage before."""
@@ -227,6 +233,9 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self.averaged, _ = None, self.beside.pop(AVERAGED, None)
+        if settings.average and stage.validates:
+            self.beside[AVERAGED] = self.averaged = Averaged(self.trained, settings.average)
         if resume:
             load_checkpoint(self.checkpoint, self.bare, {**self.beside, "optimizer": self.optimizer})
         per_epoch = math.ceil(len(train) / settings.batch_size)
@@ -288,7 +297,11 @@ class Trainer:
         return {name: value[rank::count].to(self.accelerator.device) for name, value in batch.items()}
 
     def _validate(self, valid: Sequence[Any], reporter: Reporter) -> bool:
-        """Measure, keep the weights if they are the best so far, and tell whether patience is at its end."""
+        """Measure, keep the weights (or their mean) if they are the best so far, and tell whether patience is at its end."""
+        with self.averaged.shown() if self.averaged is not None else nullcontext():
+            return self._measured(valid, reporter)
+
+    def _measured(self, valid: Sequence[Any], reporter: Reporter) -> bool:
         scores, progress, settings = self.measure(valid), self.progress, self.settings
         better = self._better(scores)
         if better:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,14 +14,16 @@ from attune.evaluate.ablations import FOLDER, Trial, read_trials, trial_table
 from attune.evaluate.results import render
 
 
-def trial(results: Path, variant: str, value: float, *, select: str = "ppl", limit: int = 100) -> Path:
+def trial(
+    results: Path, variant: str, value: float, *, select: str = "ppl", limit: int = 100, **training: Any
+) -> Path:
     folder = results / FOLDER / f"attune-{variant}-{limit}"
     folder.mkdir(parents=True)
     config = {
         "system": "attune",
         "variant": variant,
         "about": f"about {variant}",
-        "training": {"select": select, "limit": limit},
+        "training": {"select": select, "limit": limit, **training},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "summary.json").write_text(json.dumps({f"best_valid_{select}": value, "examples": limit, "seconds": 90}))
@@ -60,6 +63,14 @@ def test_other_trainings_are_not_compared(tmp_path: Path) -> None:
     trial(tmp_path, "default", 15.0)
     trial(tmp_path, "bare", 15.5, limit=200)
     assert read_trials(tmp_path) == []
+
+
+def test_what_is_tried_may_be_a_setting_of_training(tmp_path: Path) -> None:
+    trial(tmp_path, "default", 15.0)
+    trial(tmp_path, "averaged", 14.5, average=0.98)
+    trial(tmp_path, "after-daily", 14.0, start="runs/daily", average=0.0)
+    (group,) = read_trials(tmp_path)
+    assert [row[0] for row in trial_table(group).rows] == ["default", "after-daily", "averaged"]
 
 
 def test_a_group_without_its_base_has_no_differences(tmp_path: Path) -> None:

@@ -78,6 +78,34 @@ def test_with_all_turns_the_speaker_is_a_target_too(dialogues: list[Dialogue]) -
     assert "maths" not in system.codec.tokenizer.decode(valid.response)
 
 
+def test_unlikelihood_teaches_not_to_go_on_as_most_replies_do(dialogues: list[Dialogue]) -> None:
+    system = small_system("attune", dialogues, unlikelihood=0.5, emotion_weight=0.0)
+    said = ["I am sorry."] * 19 + ["I am glad."]
+    examples = [
+        Example(f"d{i}:2", (Turn("speaker", f"My dog {i}"),), Turn("listener", text)) for i, text in enumerate(said)
+    ]
+    items = system.codec.encode_dialogues(examples, training=True)
+    ids = system.codec.prompts.ids
+    first = next(i for i, (one, other) in enumerate(zip(ids(said[0]), ids(said[-1]), strict=False)) if one != other)
+    assert all((item.common == IGNORE).all() for item in items[:-1])
+    (place,) = (items[-1].common != IGNORE).nonzero()[0]
+    assert items[-1].common[place] == ids(said[0])[first]
+    assert items[-1].target[place] == ids(said[-1])[first]
+    assert system.codec.encode_dialogues(examples, training=False)[-1].common is None
+    batch = system.codec.collate(items[-1:])
+    system.model.train()
+    trained = [parameter for parameter in system.model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=1e-2)
+    costs = []
+    for _ in range(15):
+        cost = system.model.losses(batch, 1, 1)["unlikelihood"]
+        optimizer.zero_grad()
+        cost.backward()
+        optimizer.step()
+        costs.append(float(cost.detach()))
+    assert 0 < costs[-1] < costs[0]
+
+
 def test_a_control_changes_what_is_said_and_is_asked_for_by_name(system: Any) -> None:
     context = (Turn("speaker", "My old dog died on Monday."),)
     plain = Ask(context, Control("sad", "consoling"), decoding=Decoding(max_steps=8))
@@ -299,6 +327,24 @@ def tiny_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raw["variants"]["first"]["model"]["decoder_frozen"] = 1
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr("attune.train.recipes.RECIPES", folder)
+
+
+@pytest.mark.usefixtures("features", "tiny_recipes")
+def test_dailydialog_may_be_learnt_first(
+    with_labels: Path, perceiver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data" / "daily_dialog"
+    folder.mkdir(parents=True)
+    for split in ("train", "validation"):
+        said = [f"Hello {i} ! __eou__ How are you ? __eou__ Fine . __eou__ Good . __eou__" for i in range(12)]
+        (folder / f"dialogues_{split}.txt").write_text("\n".join(said) + "\n")
+    monkeypatch.setenv("ATTUNE_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("attune.train.attune.trained_perceiver", lambda *_: pytest.fail("one is given"))
+    sets = [f"text.perceiver={perceiver}"]
+    train(load_recipe("attune", "after-daily", sets), with_labels, tmp_path / "runs" / "mine")
+    first = json.loads((tmp_path / "runs" / "attune-daily" / "summary.json").read_text())
+    assert first["examples"] == 12
+    assert first == json.loads((tmp_path / "runs" / "mine" / "before" / "summary.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from attune.dialogue.text import normal_form
 from attune.dialogue.types import Context, Example
 from attune.emotion.taxonomy import EMOTION_ID
 from attune.errors import SettingsError
+from attune.models.pretrained.common import CommonWays
 from attune.models.pretrained.speaking import IGNORE
 from attune.models.pretrained.tokens import Batch, pad, real
 from attune.models.prompt import NOTHING_KNOWN, Control, Prompts
@@ -45,6 +46,7 @@ class Conversation:
     target: np.ndarray  # [S] int32
     felt: np.ndarray  # [S] int32: where a control is about to begin, the token of the emotion; else IGNORE
     row: int = -1  # its number in the training set
+    common: np.ndarray | None = None  # [S] int32: where most replies would go on otherwise, their token; else IGNORE
 
     @property
     def response(self) -> np.ndarray:
@@ -84,7 +86,7 @@ class ConversationCodec:
         items = []
         for example, places in zip(examples, asked, strict=True):
             prompt = self.prompt(example.context, [next(known) for _ in places])
-            said = (*self.prompts.ids(example.response.text), self.eos) if targets else ()
+            said = self._saying(example) if targets else ()
             items.append(Asked(prompt, np.array(said, dtype=np.int32)))
         return items
 
@@ -116,13 +118,14 @@ class ConversationCodec:
         for example in examples:
             groups.setdefault(example.id.rsplit(":", 1)[0], []).append(example)
         known = iter(self.controls([example for group in groups.values() for example in group]))
+        ways = CommonWays(map(self._saying, examples)) if training and self.config.unlikelihood else None
         items = []
         for row, group in enumerate(groups.values()):
             controls = {len(example.context): next(known) for example in group}
             if training:
                 controls = {len(e.context): self.thinned(controls[len(e.context)], e, seed) for e in group}
             last = max(group, key=lambda example: len(example.context))
-            items.append(self._conversation(last, controls, row, self.config.all_turns and training))
+            items.append(self._conversation(last, controls, row, self.config.all_turns and training, ways))
         return items
 
     def thinned(self, control: Control, example: Example, seed: int) -> Control:
@@ -135,7 +138,13 @@ class ConversationCodec:
             label, asked = example.response.label, True
         return Control(control.emotion if keep[0] else None, label, asked, control.concepts if keep[2] else ())
 
-    def _conversation(self, last: Example, controls: dict[int, Control], row: int, all_turns: bool) -> Conversation:
+    def _saying(self, example: Example) -> tuple[int, ...]:
+        """A response as it is a target."""
+        return *self.prompts.ids(example.response.text), self.eos
+
+    def _conversation(
+        self, last: Example, controls: dict[int, Control], row: int, all_turns: bool, ways: CommonWays | None = None
+    ) -> Conversation:
         # ids of a turn, where its targets begin (0: it has none), and whether it is an example's response
         pieces: list[tuple[tuple[int, ...], int, bool]] = []
         for place, turn in enumerate((*last.context, last.response)):
@@ -148,7 +157,7 @@ class ConversationCodec:
         if len(kept) < len(pieces):
             pieces = [pieces[0], *pieces[len(pieces) - len(kept) + 1 :]] if len(kept) > 1 else [(kept[0], 0, False)]
         ids = np.array(list(chain.from_iterable(ids for ids, *_ in pieces)), dtype=np.int32)
-        target, felt = (np.full(len(ids), IGNORE, dtype=np.int32) for _ in range(2))
+        target, felt, common = (np.full(len(ids), IGNORE, dtype=np.int32) for _ in range(3))
         emotion = self.prompts.feelings[EMOTION_ID[last.emotion]] if last.emotion in EMOTION_ID else IGNORE
         start = 0
         for turn_ids, first, response in pieces:
@@ -157,20 +166,26 @@ class ConversationCodec:
             if first:
                 places = slice(start + first - 1, start + len(turn_ids) - 2)  # each place says the next token
                 target[places] = ids[places.start + 1 : places.stop + 1]
+                if ways and response:
+                    common[places] = ways.instead(target[places].tolist())
             start += len(turn_ids)
-        return Conversation(ids[:-2], target[:-2], felt[:-2], row)  # the last end and the line behind it are never read
+        # the last end and the line behind it are never read
+        return Conversation(ids[:-2], target[:-2], felt[:-2], row, common[:-2] if ways else None)
 
     # — tensors —
 
     def collate(self, items: Sequence[Any]) -> Batch:
         if isinstance(items[0], Conversation):
-            return {
+            batch = {
                 "ids": pad([item.ids for item in items], self.eos),
                 "target": pad([item.target for item in items], IGNORE),
                 "felt": pad([item.felt for item in items], IGNORE),
                 "row": torch.tensor([item.row for item in items]),
                 "length": torch.tensor([len(item.ids) for item in items]),
             }
+            if items[0].common is not None:
+                batch["common"] = pad([item.common for item in items], IGNORE)
+            return batch
         prefixes = [item.context[:-1] for item in items]
         batch = {"prefix": pad(prefixes, self.eos), "prefix_real": real(prefixes)}
         if len(items[0].response):
