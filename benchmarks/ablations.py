@@ -1,6 +1,6 @@
 """What each part of a system is worth: its variants, each trained for one epoch on the same part of the corpus, on validation.
 
-Variants that begin with the weights of another run are left out, since they have learnt more than the others. A variant that was
+Variants that begin with the weights of another run are left out unless they are named, since they have learnt more than the others. A variant that was
 trained already is not trained again, and one that was interrupted goes on; so this may be called until all are there.
 `attune results` puts them into docs/RESULTS.md. The test split is not read.
 
@@ -51,8 +51,9 @@ def main() -> None:
 
 
 def comparable(system: str) -> list[str]:
-    """The variants that begin with fresh weights."""
-    return [variant for variant in variants(system) if not load_recipe(system, variant).training.start]
+    """The variants that begin with fresh weights and learn from the same corpus."""
+    recipes = {variant: load_recipe(system, variant) for variant in variants(system)}
+    return [name for name, one in recipes.items() if not one.training.start and not one.training.corpus]
 
 
 def short(examples: int) -> list[str]:

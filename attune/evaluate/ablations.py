@@ -21,7 +21,11 @@ from attune.models import RECIPES
 
 FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
-TRIED = {"training.average", "training.start", "training.corpus"}  # settings of training that are tried like parts of a system
+TRIED = {
+    "training.average",
+    "training.start",
+    "training.corpus",
+}  # settings of training that are tried like parts of a system
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ from attune.evaluate.ablations import FOLDER, Trial, read_trials, trial_table
 from attune.evaluate.results import render
 
 
-def trial(
-    results: Path, variant: str, value: float, *, select: str = "ppl", limit: int = 100, **training: Any
-) -> Path:
+def trial(results: Path, variant: str, value: float, *, select: str = "ppl", limit: int = 100, **training: Any) -> Path:
     folder = results / FOLDER / f"attune-{variant}-{limit}"
     folder.mkdir(parents=True)
     config = {
