@@ -12,8 +12,8 @@ def give_back() -> bool:
     """From now on, large blocks go back to the system when they are freed. False: this system's allocator takes no such order.
 
     Batches of a pretrained decoder differ in length, and so do the blocks that they need. glibc keeps freed ones of up to 32 MB for
-    later, between others that are still in use; a training that needs 4 GB grew to 13 so. What is smaller than `LARGE`
-    stays cheap to ask for.
+    later, between others that are still in use, so that a training grows to several times what it needs. What is smaller than
+    `LARGE` stays cheap to ask for.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

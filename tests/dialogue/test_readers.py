@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attune.dialogue.formats.dailydialog import as_people_write
 from attune.dialogue.formats.empathetic import COLUMNS
 from attune.dialogue.formats.plain import to_json
 from attune.dialogue.readers import READERS, detect, read, splits
@@ -161,8 +163,19 @@ def test_dailydialog_alternates_and_has_its_own_labels(tmp_path: Path) -> None:
     path = written(tmp_path, "dialogues_train.txt", "Hello . __eou__ Nice day ! __eou__", "What ? __eou__")
     assert splits(tmp_path) == {"train": path}
     first, second = read(tmp_path, split="train")
-    assert first.turns == (Turn("speaker", "Hello .", "no emotion"), Turn("listener", "Nice day !", "happiness"))
-    assert second.turns == (Turn("speaker", "What ?", "surprise"),)
+    assert first.turns == (Turn("speaker", "Hello.", "no emotion"), Turn("listener", "Nice day!", "happiness"))
+    assert second.turns == (Turn("speaker", "What?", "surprise"),)
+
+
+@given(
+    st.lists(st.sampled_from(["Let ' s", "go", ",", ".", "?", "!", "9 . 5", "U.S.", "a.m .", "well.But", "...", "' s"]))
+)
+def test_dailydialog_turns_lose_nothing_but_spaces(words: list[str]) -> None:
+    text = " ".join(words)
+    shown = as_people_write(text)
+    assert shown.replace(" ", "") == text.replace(" ", "")
+    assert as_people_write(shown) == shown
+    assert not re.search(r"\w [,.!?](?: |$)", shown)
 
 
 def test_dailydialog_without_emotions_has_no_labels(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """DailyDialog: one dialogue per line, every turn ended by `__eou__`; the turns' emotions in a file beside it.
 
 The two people alternate, and the first is the speaker. A turn's label is DailyDialog's own emotion by its
-name (`EMOTIONS`); these seven are none of the 41 labels.
+name (`EMOTIONS`); these seven are none of the 41 labels. The files set punctuation apart ("Let ' s go , Jim .") or
+leave no space behind it; turns have it as people write it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -17,6 +19,9 @@ from attune.errors import DataError
 
 END = "__eou__"
 EMOTIONS = ("no emotion", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
+_APART = re.compile(r" +([,.!?;:]+)(?= |$)")
+_ENDING = re.compile(r"(?<=\w) ?(['’]) ?(s|m|t|re|ve|ll|d)\b")
+_NO_SPACE = re.compile(r"(?<=[a-z])([,.!?])(?=[A-Z][a-z']* )")
 
 
 def read_dailydialog(path: Path, bad: Bad) -> Iterator[Dialogue]:
@@ -51,7 +56,17 @@ def _turns(line: str, labelled: str | None) -> tuple[Turn, ...]:
             if not (id.isdecimal() and int(id) < len(EMOTIONS)):
                 raise DataError(f"expected an emotion from 0 to {len(EMOTIONS) - 1} for turn {i + 1}, found {id!r}")
             labels[i] = EMOTIONS[int(id)]
-    return tuple(Turn(ROLES[i % 2], text, label) for i, (text, label) in enumerate(zip(texts, labels, strict=True)))
+    said = [as_people_write(text) for text in texts]
+    return tuple(Turn(ROLES[i % 2], text, label) for i, (text, label) in enumerate(zip(said, labels, strict=True)))
+
+
+def as_people_write(text: str) -> str:
+    """A turn of the corpus with its punctuation where it belongs.
+
+    >>> as_people_write("Good.Let ' s go , Jim ! You don't mind ?")
+    "Good. Let's go, Jim! You don't mind?"
+    """
+    return _NO_SPACE.sub(r"\1 ", _ENDING.sub(r"\1\2", _APART.sub(r"\1", text)))
 
 
 DAILYDIALOG = Reader(
