@@ -33,14 +33,17 @@ class MimeConfig(TrunkConfig):
 
 
 class Gaussians(nn.Module):
-    """A diagonal Gaussian for each polarity: means and log-variances, [B, 2, d] both."""
+    """A diagonal Gaussian for each polarity: means and log-variances, [B, 2, d] both, always in full precision.
+
+    Where both are alike their divergence is a difference of nearly equal numbers, and rounded to 16 bits it could fall below zero.
+    """
 
     def __init__(self, size_in: int, size: int) -> None:
         super().__init__()
         self.hidden, self.out = nn.Linear(size_in, size), nn.Linear(size, 4 * size)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_variance = self.out(self.hidden(x).relu()).unflatten(-1, (2, 2, -1)).unbind(1)
+        mean, log_variance = self.out(self.hidden(x).relu()).float().unflatten(-1, (2, 2, -1)).unbind(1)
         return mean, log_variance.clamp(-6, 4)  # both could shrink together, and a step too far would cost any amount
 
 

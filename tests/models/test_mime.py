@@ -31,6 +31,18 @@ def test_the_divergence_is_right_on_hand_and_against_torch() -> None:
     torch.testing.assert_close(divergence(mean, log_variance, other, other_log_variance), expected)
 
 
+def test_a_divergence_in_16_bits_is_not_below_zero(dialogues: list[Dialogue], batch: Batch) -> None:
+    model = small_system("mime", dialogues).model.train()
+    with torch.no_grad():
+        for net in (model.prior, model.posterior):  # nearly alike, as after some training
+            net.out.weight.mul_(1e-3)
+            net.out.bias.copy_(torch.linspace(-0.1, 0.1, len(net.out.bias)))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.encode(batch)["kl"]
+    assert found.dtype == torch.float32
+    assert (found >= 0).all()
+
+
 def test_each_polarity_has_means_and_log_variances_of_its_own(dialogues: list[Dialogue]) -> None:
     model = small_system("mime", dialogues).model
     for net, size in ((model.prior, 16), (model.posterior, 32)):
