@@ -17,9 +17,9 @@ from attune.dialogue.text import normal_form
 from attune.dialogue.types import Context, Example
 from attune.emotion.taxonomy import EMOTION_ID
 from attune.errors import SettingsError
-from attune.models.pretrained.common import CommonWays
 from attune.models.pretrained.speaking import IGNORE
 from attune.models.pretrained.tokens import Batch, pad, real
+from attune.models.pretrained.ways import CommonWays
 from attune.models.prompt import NOTHING_KNOWN, Control, Prompts
 
 Controls = Callable[[Sequence[Example]], list[Control]]  # examples → what is known, from their contexts alone
