@@ -21,11 +21,8 @@ from attune.models import RECIPES
 
 FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
-TRIED = {
-    "training.average",
-    "training.start",
-    "training.corpus",
-}  # settings of training that are tried like parts of a system
+# Settings of training that are tried like parts of a system.
+TRIED = {"training.average", "training.start", "training.corpus"}
 
 
 @dataclass(frozen=True, slots=True)

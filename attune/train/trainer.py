@@ -233,9 +233,10 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        self.averaged, _ = None, self.beside.pop(AVERAGED, None)
-        if settings.average and stage.validates:
-            self.beside[AVERAGED] = self.averaged = Averaged(self.trained, settings.average)
+        self.beside.pop(AVERAGED, None)
+        self.averaged = Averaged(self.trained, settings.average) if settings.average and stage.validates else None
+        if self.averaged is not None:
+            self.beside[AVERAGED] = self.averaged
         if resume:
             load_checkpoint(self.checkpoint, self.bare, {**self.beside, "optimizer": self.optimizer})
         per_epoch = math.ceil(len(train) / settings.batch_size)

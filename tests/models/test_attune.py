@@ -26,6 +26,7 @@ from attune.models.pretrained.speaking import IGNORE
 from attune.train.attune import crossfit
 from attune.train.recipes import load_recipe, merge
 from attune.train.trainer import train
+from tests.interrupting import killed_after
 from tests.pretrained import part
 from tests.systems import small_system, test_examples
 
@@ -217,26 +218,13 @@ def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("features")
-def test_it_trains_resumes_to_the_same_weights_and_opens(
-    corpus: Path, perceiver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_trains_resumes_to_the_same_weights_and_opens(corpus: Path, perceiver: Path, tmp_path: Path) -> None:
     whole = train(recipe(perceiver), corpus, tmp_path / "whole")
     assert whole["validation"][-1]["ppl"] < whole["validation"][0]["ppl"]
     assert not (tmp_path / "whole" / "scratch").exists()
-    from attune.train import trainer
-
-    step = trainer.Trainer._train_step
-
-    def killed(self: Any, *args: Any) -> None:
-        if self.progress.step == 9:
-            raise KeyboardInterrupt
-        step(self, *args)
-
     for run in (tmp_path / "again", tmp_path / "lost"):
-        with monkeypatch.context() as patch:
-            patch.setattr(trainer.Trainer, "_train_step", killed)
-            with pytest.raises(KeyboardInterrupt):
-                train(recipe(perceiver), corpus, run)
+        with killed_after(9):
+            train(recipe(perceiver), corpus, run)
         if run.name == "lost":
             shutil.rmtree(
                 run / "scratch"

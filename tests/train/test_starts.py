@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from attune.errors import SettingsError
-from attune.train import trainer
 from attune.train.recipes import load_recipe
 from attune.train.trainer import train
+from tests.interrupting import killed_after
 
 SMALL: dict[str, Any] = {
     "system": "transformer",
@@ -57,21 +57,10 @@ def test_variants_are_trained_first_beside_the_run_and_left_as_they_are(
     assert not (one / "transformer-more").exists(), "a finished run does not need what it began with"
 
 
-def test_a_variant_that_was_interrupted_is_gone_on_with(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variant_that_was_interrupted_is_gone_on_with(corpus: Path, tmp_path: Path) -> None:
     train(load_recipe("transformer", "more"), corpus, tmp_path / "whole" / "run")
-    step = trainer.Trainer._train_step
-
-    def killed(self: Any, *args: Any) -> None:
-        if self.progress.step == 4:
-            raise KeyboardInterrupt
-        step(self, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(trainer.Trainer, "_train_step", killed)
-        with pytest.raises(KeyboardInterrupt):
-            train(load_recipe("transformer", "more"), corpus, tmp_path / "killed" / "run")
+    with killed_after(4):
+        train(load_recipe("transformer", "more"), corpus, tmp_path / "killed" / "run")
     assert not (tmp_path / "killed" / "run").exists()
     progress = json.loads((tmp_path / "killed" / "transformer-paper" / "checkpoint" / "progress.json").read_text())
     assert progress["step"] == 3
