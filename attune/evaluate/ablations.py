@@ -23,6 +23,8 @@ FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
 # Settings of training that are tried like parts of a system.
 TRIED = {"training.average", "training.start", "training.corpus"}
+# Settings that do not decide what is learnt: bf16 rounds products, which moves a trial's perplexity by a thousandth part.
+ASIDE = {"training.precision", "training.checkpoint_every", "training.tensorboard"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Trial:
     seconds: float
     training: tuple[tuple[str, Any], ...]
     """How it was trained: the same for all trials that may be compared."""
+    plain: float | None = None
+    """What the same training has without the mean of its weights, where that is what is tried: its own base."""
 
     @classmethod
     def read(cls, folder: str | Path) -> Trial:
@@ -57,9 +61,10 @@ class Trial:
                     sorted(
                         (name, str(value))
                         for name, value in known.items()
-                        if name.startswith("training.") and name not in TRIED
+                        if name.startswith("training.") and name not in TRIED | ASIDE
                     )
                 ),
+                _plain(summary, metric),
             )
         except FileNotFoundError:
             raise MissingError(f"no {path}: the trial has not ended") from None
@@ -92,11 +97,18 @@ def trial_table(group: Sequence[Trial]) -> Table:
     rows = []
     for trial in group:
         value = f"{trial.value:.3f}"
-        difference = "–" if base is None or trial is base else f"{trial.value - base.value:+.3f}"
+        before = trial.plain if trial.plain is not None else None if base in (None, trial) else base.value
+        difference = "–" if before is None else f"{trial.value - before:+.3f}"
         shown = f"**{value}**" if trial is best else value
         rows.append([trial.variant, trial.about, shown, difference, f"{trial.examples:,}", f"{trial.seconds / 60:.0f}"])
     head = ["variant", "what it is", f"validation {group[0].metric}", "difference", "examples", "minutes"]
     return Table(head, rows)
+
+
+def _plain(summary: dict[str, Any], metric: str) -> float | None:
+    """The metric of the weights of the best step themselves, in a training that kept their mean."""
+    rows = [row for row in summary.get("validation", []) if row["step"] == summary["best_step"]]
+    return rows[-1].get(f"last_{metric}") if rows else None
 
 
 def _loss(trial: Trial) -> float:

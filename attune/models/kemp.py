@@ -24,6 +24,7 @@ from attune.models.codec import PAD, Batch, pad
 from attune.models.emotional_graph import GraphKeys, attention_loss, emotional_signal
 from attune.models.layers.blocks import Cache, Decoder, DecoderLayer, Norm
 from attune.models.layers.graph import GraphAttention
+from attune.models.layers.loss import row_nll
 from attune.models.trunk import Trunk, TrunkConfig
 
 
@@ -199,7 +200,7 @@ class Kemp(Trunk):
         flat, gold = hidden[wanted], target[wanted]
         words = cache["words"][wanted.nonzero()[:, 0]]  # [tokens, N]
         generated, copied = self.shares(flat, words)
-        missed = F.cross_entropy(F.linear(*self.output_layer(flat)), gold, reduction="none")
+        missed = row_nll(*self.output_layer(flat), gold)
         found = (copied * (words == gold[:, None])).sum(-1).clamp_min(1e-20).log()
         nll = -torch.logaddexp(generated - missed, found)  # [20]
         return nll.sum(), nll.detach()

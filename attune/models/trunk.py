@@ -22,7 +22,7 @@ from attune.errors import SettingsError
 from attune.models.codec import PAD, ROLE_ID, UNK, Batch, Features
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
-from attune.models.layers.loss import emotion_terms, smoothed_nll
+from attune.models.layers.loss import emotion_terms, row_nll, smoothed_nll
 
 disable_progress_bar()  # a bar for each file of a small model tells nobody anything
 
@@ -298,7 +298,7 @@ class Trunk(PreTrainedModel):
         flat, gold = hidden[wanted], target[wanted]
         if not self.config.copy:
             return smoothed_nll(*self.output_layer(flat), gold, smoothing)
-        generate = F.cross_entropy(F.linear(*self.output_layer(flat)), gold, reduction="none")
+        generate = row_nll(*self.output_layer(flat), gold)
         weights, gate = self._copy(hidden, cache)
         same = cache["words"][:, None] == target[:, :, None]  # [B, T, S]
         copied = (weights * same).sum(-1)[wanted].clamp_min(1e-20).log()

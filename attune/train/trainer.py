@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -299,11 +298,15 @@ class Trainer:
 
     def _validate(self, valid: Sequence[Any], reporter: Reporter) -> bool:
         """Measure, keep the weights (or their mean) if they are the best so far, and tell whether patience is at its end."""
-        with self.averaged.shown() if self.averaged is not None else nullcontext():
+        if self.averaged is None:
             return self._measured(valid, reporter)
+        select = self.settings.select
+        last = self.measure(valid)[select]  # of the weights of this step themselves
+        with self.averaged.shown():
+            return self._measured(valid, reporter, **{f"last_{select}": last})
 
-    def _measured(self, valid: Sequence[Any], reporter: Reporter) -> bool:
-        scores, progress, settings = self.measure(valid), self.progress, self.settings
+    def _measured(self, valid: Sequence[Any], reporter: Reporter, **beside: float) -> bool:
+        scores, progress, settings = self.measure(valid) | beside, self.progress, self.settings
         better = self._better(scores)
         if better:
             progress.best, progress.best_ppl = scores[settings.select], scores.get("ppl")

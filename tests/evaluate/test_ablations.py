@@ -71,6 +71,16 @@ def test_what_is_tried_may_be_a_setting_of_training(tmp_path: Path) -> None:
     assert [row[0] for row in trial_table(group).rows] == ["default", "after-daily", "averaged"]
 
 
+def test_the_mean_of_the_weights_is_compared_with_the_weights_of_the_same_training(tmp_path: Path) -> None:
+    trial(tmp_path, "default", 15.0, precision="bf16")
+    folder = trial(tmp_path, "averaged", 14.5, average=0.98, precision="full", checkpoint_every=7)
+    steps = [{"step": 3, "ppl": 16.0, "last_ppl": 17.0}, {"step": 6, "ppl": 14.5, "last_ppl": 14.7}]
+    summary = json.loads((folder / "summary.json").read_text()) | {"best_step": 6, "validation": steps}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (group,) = read_trials(tmp_path)
+    assert [(row[0], row[3]) for row in trial_table(group).rows] == [("default", "–"), ("averaged", "-0.200")]
+
+
 def test_a_group_without_its_base_has_no_differences(tmp_path: Path) -> None:
     for variant in ("bare", "all-turns"):
         trial(tmp_path, variant, 15.0)

@@ -10,16 +10,17 @@ from attune.models.layers import loss as loss_module
 from attune.models.layers.attention import Attention
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Decoder, Encoder, Positions
-from attune.models.layers.loss import smoothed_nll
+from attune.models.layers.loss import row_nll, smoothed_nll
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize("chunk", [1, 30, 10**6])
+@pytest.mark.parametrize(("chunk", "block"), [(1, 1000), (30, 4), (10**6, 11)])
 def test_the_fused_loss_and_its_gradients_equal_torchs(
-    smoothing: float, biased: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
+    smoothing: float, biased: bool, chunk: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loss_module, "CHUNK", chunk)
+    monkeypatch.setattr(loss_module, "BLOCK", block)
     torch.manual_seed(0)
     hidden, weight = torch.randn(7, 5).double().requires_grad_(), torch.randn(11, 5).double().requires_grad_()
     bias = torch.randn(11).double().requires_grad_() if biased else None
@@ -33,6 +34,34 @@ def test_the_fused_loss_and_its_gradients_equal_torchs(
     torch.testing.assert_close(rows, F.cross_entropy(logits, gold, reduction="none").detach())
     for one, other in zip(found, torch.autograd.grad(3 * theirs, leaves), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("block", [4, 1000])
+def test_rows_that_count_differently_have_torchs_losses_and_gradients(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "BLOCK", block)
+    torch.manual_seed(0)
+    leaves = [torch.randn(*shape).double().requires_grad_() for shape in ((7, 5), (11, 5), (11,))]
+    gold, counts = torch.randint(0, 11, (7,)), torch.rand(7).double()
+    ours, theirs = row_nll(*leaves, gold), F.cross_entropy(F.linear(*leaves), gold, reduction="none")
+    torch.testing.assert_close(ours, theirs)
+    for one, other in zip(*(torch.autograd.grad(counts @ nll, leaves) for nll in (ours, theirs)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_in_bf16_rows_are_near_the_exact_ones_and_in_full_precision() -> None:
+    torch.manual_seed(0)
+    leaves = [torch.randn(*shape).requires_grad_() for shape in ((40, 64), (300, 64), (300,))]
+    gold = torch.randint(0, 300, (40,))
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = row_nll(leaves[0].bfloat16(), *leaves[1:], gold)
+    assert rounded.dtype == torch.float32
+    exact = row_nll(*leaves, gold)
+    torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.2)
+    both = (torch.autograd.grad(nll.sum(), leaves) for nll in (exact, rounded))
+    for one, other in zip(*both, strict=True):
+        assert F.cosine_similarity(one.flatten(), other.flatten(), 0) > 0.999
 
 
 def test_in_bf16_the_fused_loss_is_near_the_exact_one_and_its_gradients_point_the_same_way() -> None:

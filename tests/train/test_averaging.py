@@ -47,13 +47,14 @@ def test_the_weights_come_back_after_an_error() -> None:
 
 def test_a_run_keeps_the_mean_and_resumes_to_it(corpus: Path, tmp_path: Path) -> None:
     recipe = load_recipe("transformer", None, settings("training.average=0.9", "training.epochs=2"))
-    train(recipe, corpus, tmp_path / "whole")
+    summary = train(recipe, corpus, tmp_path / "whole")
     with killed_after(9):
         train(recipe, corpus, tmp_path / "again")
     assert (tmp_path / "again" / "checkpoint" / "averaged.safetensors").is_file()
     train(recipe, corpus, tmp_path / "again")
     whole, again = (load_file(tmp_path / run / "model.safetensors") for run in ("whole", "again"))
-    train(load_recipe("transformer", None, settings("training.epochs=2")), corpus, tmp_path / "plain")
+    plainly = train(load_recipe("transformer", None, settings("training.epochs=2")), corpus, tmp_path / "plain")
+    assert [row["last_ppl"] for row in summary["validation"]] == [row["ppl"] for row in plainly["validation"]]
     plain = load_file(tmp_path / "plain" / "model.safetensors")
     for name, value in whole.items():
         assert torch.equal(value, again[name]), name
