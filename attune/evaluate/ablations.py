@@ -15,7 +15,7 @@ import yaml
 
 from attune.errors import DataError, MissingError
 from attune.evaluate.scores import BASE_VARIANTS
-from attune.evaluate.sweeps import settings
+from attune.evaluate.sweeps import ASIDE, settings
 from attune.evaluate.tables import Table
 from attune.models import RECIPES
 
@@ -23,8 +23,6 @@ FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
 # Settings of training that are tried like parts of a system.
 TRIED = {"training.average", "training.start", "training.corpus"}
-# Settings that do not decide what is learnt: bf16 rounds products, which moves a trial's perplexity by a thousandth part.
-ASIDE = {"training.precision", "training.checkpoint_every", "training.tensorboard"}
 
 
 @dataclass(frozen=True, slots=True)

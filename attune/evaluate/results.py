@@ -12,7 +12,7 @@ from attune.evaluate.intervals import Score
 from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.papers import PaperRow, corpora, papers, rows
 from attune.evaluate.scores import BASE_VARIANTS, SCORES, Scores
-from attune.evaluate.sweeps import Point, sweep_table, sweeps
+from attune.evaluate.sweeps import SEED, Point, seed_table, sweep_table, sweeps
 from attune.evaluate.tables import Footnotes, Table, cell, comparison
 from attune.evaluate.trainings import earlier_commands, how_trained
 from attune.files import atomic_write
@@ -101,7 +101,15 @@ def write_results(
     """Write the page, and the short table in a README between its two marks."""
     found = read_results(results)
     with atomic_write(Path(out)) as file:
-        file.write(render(found, sweeps(results, *CONCEPTS), read_trials(results), trainings(results)))
+        file.write(
+            render(
+                found,
+                sweeps(results, *CONCEPTS),
+                read_trials(results),
+                trainings(results),
+                by_seed=sweeps(results, SEED),
+            )
+        )
     if readme is not None and Path(readme).is_file():
         text = Path(readme).read_text(encoding="utf-8")
         if BEGIN in text or END in text:
@@ -115,9 +123,11 @@ def render(
     by_concepts: Sequence[Sequence[Point]] = (),
     trials: Sequence[Sequence[Trial]] = (),
     trained: Mapping[str, Trained] | None = None,
+    *,
+    by_seed: Sequence[Sequence[Point]] = (),
 ) -> str:
-    """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `trials` short trainings;
-    `trained` says how each run was.
+    """The whole page. `by_concepts` are runs that differ in the number of concepts alone, `by_seed` in the seed alone, `trials`
+    short trainings; `trained` says how each run was.
     """
     scores = [one for _, one in found]
     parts = [_INTRO.format(papers="; ".join(f"{seed} {paper}" for seed, paper in papers().items()))]
@@ -136,6 +146,9 @@ def render(
     if by_concepts:
         parts.append("## Accuracy against the number of concepts (001, Fig. 5)\n")
         parts += [sweep_table(group, CONCEPTS[0], SWEPT).markdown() for group in by_concepts]
+    if by_seed:
+        parts.append("## Several seeds (mean ± standard deviation)\n")
+        parts.append(seed_table(by_seed, MAIN).markdown())
     if trials:
         parts.append("## What each part is worth (validation, short trainings)\n")
         parts += [f"### {group[0].system}\n\n{trial_table(group).markdown()}" for group in trials]

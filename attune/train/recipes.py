@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -118,11 +119,18 @@ class Recipe(Section):
 
     def same_run(self, other: Recipe) -> bool:
         """Whether both make the same run: what one leaves out has its default, and the words about it do not count."""
-        return self._settled() == other._settled()
+        return self.variant == other.variant and self.settled() == other.settled()
 
-    def _settled(self) -> tuple[Any, ...]:
-        model = SYSTEMS[self.system].config_class(**self.model).to_dict()
-        return self.system, self.variant, model, self.text, self.training, self.decode()
+    def settled(self) -> dict[str, Any]:
+        """Every setting that makes the run, by `section.key`, with its default where the recipe leaves it out."""
+        sections = {
+            "model": SYSTEMS[self.system].config_class(**self.model).to_dict(),
+            "text": self.text.model_dump(),
+            "training": self.training.model_dump(),
+            "decoding": asdict(self.decode()),
+        }
+        flat = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
+        return {"system": self.system, **flat}
 
     def dump(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

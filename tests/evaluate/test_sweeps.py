@@ -21,13 +21,15 @@ from attune.train.recipes import load_recipe, variants
 KEY = "model.concepts_per_dialogue"
 
 
-def result(folder: Path, variant: str, accuracy: float, *, system: str = "kemp", split: str = "test") -> Path:
+def result(
+    folder: Path, variant: str, accuracy: float, *, system: str = "kemp", split: str = "test", seed: int = 0
+) -> Path:
     """A results folder as `attune evaluate` leaves it, of a recipe that comes with Attune."""
     signature = Signature("listener-turns-v1", split, 5259, vocabulary="train-100", decoding="greedy")
     metrics = {"emotion_accuracy": Score(accuracy, accuracy - 1, accuracy + 1), "ppl_token": Score(36.0, 35.5, 36.5)}
-    place = folder / f"{system}-{variant}-{split}"
+    place = folder / f"{system}-{variant}-{split}-{seed}"
     Scores(system, signature, metrics, variant=variant).write(place)
-    (place / "config.yaml").write_text(load_recipe(system, variant).dump())
+    (place / "config.yaml").write_text(load_recipe(system, variant, [f"training.seed={seed}"]).dump())
     return place
 
 
@@ -77,6 +79,31 @@ def test_the_results_page_shows_runs_that_differ_in_nothing_else(concepts: list[
     result(folder, "tuned-concepts-5", 41.0)
     assert len(sweeps(folder, KEY, "kemp")) == 2
     assert sweeps(tmp_path / "nowhere", KEY, "kemp") == []
+
+
+def test_runs_of_several_seeds_have_a_mean_and_what_they_differ_by(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    for seed, accuracy in enumerate((38.0, 40.0, 42.0)):
+        result(folder, "tuned", accuracy, seed=seed)
+    result(folder, "tuned-concepts-5", 11.0)  # differs in more than the seed
+    write_results(folder, tmp_path / "RESULTS.md")
+    section = (tmp_path / "RESULTS.md").read_text().split("## Several seeds")[1].split("## ")[0]
+    assert "| kemp-tuned | 0, 1, 2 | 40.00 ± 2.00 | 36.00 ± 0.00 |" in section
+    assert "11.00" not in section
+
+
+def test_a_run_of_before_a_setting_has_its_default(concepts: list[Path], tmp_path: Path) -> None:
+    config = concepts[0] / "config.yaml"
+    older = yaml.safe_load(config.read_text())
+    del older["training"]["precision"], older["training"]["average"], older["text"]["word_dropout"]
+    older["training"] |= {"checkpoint_every": 7}
+    config.write_text(yaml.safe_dump(older))
+    (group,) = sweeps(tmp_path / "results", KEY, "kemp")
+    assert len(group) == 4
+    older["training"]["average"] = 0.9
+    config.write_text(yaml.safe_dump(older))
+    (group,) = sweeps(tmp_path / "results", KEY, "kemp")
+    assert len(group) == 3
 
 
 def test_the_ablations_of_both_papers_and_figure_5_are_variants_that_change_one_thing() -> None:
