@@ -69,7 +69,7 @@ results: .venv/.train
 	$(BIN)/attune results
 
 # Speeds alone: these others train for hours, need a run of one's own, or are part of one that is run.
-OTHERS := $(addprefix benchmarks/,ablations.py decode_speed.py labelling.py perceiving.py reranking.py finetune_speed.py stepping.py)
+OTHERS := $(addprefix benchmarks/,ablations.py decode_speed.py labelling.py perceiving.py reranking.py finetune_speed.py stepping.py tables.py)
 bench: .venv/.train
 	@for program in $(filter-out $(OTHERS),$(wildcard benchmarks/*.py)); do echo "== $$program"; $(BIN)/python "$$program" || exit 1; done
 

@@ -18,8 +18,10 @@ from attune.dialogue.protocols import examples
 from attune.dialogue.types import Dialogue, Example, Turn
 from attune.generate.reranking import Ranked, Weights
 from attune.models import pretrained
-from benchmarks import ablations, engines, reranking
+from attune.train.recipes import load_recipe
+from benchmarks import ablations, engines, reranking, tables
 from tests.generate import tiny
+from tests.train.test_trainer import settings
 
 TREE = Path(attune.__file__).parents[1]
 
@@ -44,6 +46,38 @@ def test_variants_that_begin_with_the_weights_of_others_are_not_compared() -> No
     assert named[0] == "first"
     assert {"bare", "no-emotion", "no-concepts"} < set(named)
     assert not {"default", "daily", "after-daily"} & set(named)
+
+
+def test_every_row_of_the_tables_has_a_recipe_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = [row.folder(protocol) for row in tables.ROWS for protocol in row.protocols]
+    assert len(set(folders)) == len(folders)
+    for row in tables.ROWS:
+        load_recipe(row.system, row.variant)
+    row = tables.Row("empdg", "tuned", 1, tables.BOTH)
+    assert [row.folder(one) for one in row.missing(tmp_path)] == ["empdg-tuned-seed-1", "empdg-tuned-seed-1-feedback"]
+
+
+@pytest.mark.slow
+def test_rows_that_are_missing_are_trained_and_scored_and_no_others(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, with the commands as people give them, on a small recipe of one's own."""
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(load_recipe("transformer", None, settings("training.epochs=1")).dump())
+    row = tables.Row(str(recipe), "paper", 2)
+    monkeypatch.setattr(tables.Row, "name", "transformer-paper-seed-2")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "empathetic_dialogues").symlink_to(corpus)
+    monkeypatch.setenv("ATTUNE_DATA", str(tmp_path / "data"))
+    results = tmp_path / "results"
+    went = tables.made(row, tmp_path / "runs", results, jobs=1)
+    assert went, (tmp_path / "runs" / f"{row.name}.log").read_text()
+    assert row.missing(results) == []
+    assert load_recipe(str(results / row.name / "config.yaml")).training.seed == 2
+    monkeypatch.setattr(tables, "ROWS", (row,))
+    assert tables.chosen(None, results) == tables.chosen([row.name], results) == []
+    with pytest.raises(SystemExit, match="no such row: kempf"):
+        tables.chosen(["kempf"], results)
 
 
 def test_weights_are_fitted_to_what_is_close_to_the_reference(dialogues: list[Dialogue]) -> None:

@@ -1,0 +1,127 @@
+"""Train and score every row of docs/RESULTS.md that `results/` lacks, several side by side; then write the page.
+
+Each row is `attune train` and `attune evaluate`, as its commands stand on the page. A row that is there is left alone, and a training
+that was interrupted goes on, so this may be called until all are there. Where the tables stand is `docs/RESULTS.md`; what each run
+printed is `runs/NAME.log`.
+
+    python benchmarks/tables.py [--rows kemp,empdg-tuned-seed-1,…] [--jobs 2] [--list]
+
+With `--jobs 2` on two cores each run has one: slower for one row, but faster for two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from attune.evaluate.results import write_results
+from attune.evaluate.scores import BASE_VARIANTS, SCORES
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One training, scored on test."""
+
+    system: str
+    variant: str
+    seed: int = 0
+    protocols: tuple[str, ...] = ("listener-turns",)
+
+    @property
+    def title(self) -> str:
+        """What the run is called among the others: another seed is named."""
+        return f"{self.variant}-seed-{self.seed}" if self.seed else self.variant
+
+    @property
+    def name(self) -> str:
+        return self.system if self.title in BASE_VARIANTS else f"{self.system}-{self.title}"
+
+    def folder(self, protocol: str) -> str:
+        """Its results folder for a protocol."""
+        return self.name if protocol == "listener-turns" else f"{self.name}-{protocol}"
+
+    def missing(self, results: Path) -> list[str]:
+        """The protocols by which it has not been scored."""
+        return [one for one in self.protocols if not (results / self.folder(one) / SCORES).is_file()]
+
+
+BOTH = ("listener-turns", "feedback")  # EmpDG's own test set too
+ROWS = (
+    *(Row(system, "paper") for system in ("transformer", "emoprepend", "moel", "mime")),
+    Row("empdg", "paper", protocols=BOTH),
+    Row("kemp", "paper"),
+    *(Row(system, "tuned") for system in ("emoprepend", "ed-generative", "moel", "mime")),
+    Row("empdg", "tuned", protocols=BOTH),
+    Row("kemp", "tuned"),
+    *(Row("kemp", f"tuned-{without}") for without in ("wo-ece", "wo-edd")),  # seed 001, Table 3
+    *(Row("empdg", f"tuned-{without}", protocols=BOTH) for without in ("wo-g", "wo-d")),  # seed 004, Table 2
+    *(Row("kemp-lm", variant) for variant in ("packaged", "bare")),  # seed 001, Table 5
+    *(Row("kemp", f"tuned-concepts-{count}") for count in (0, 5, 20)),  # seed 001, Figure 5
+    *(Row(system, "tuned", seed) for seed in (1, 2) for system in ("kemp", "empdg")),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--rows", help="names of results folders; by default all that are missing, in the tables' order"
+    )
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--list", action="store_true", help="say what is there and what is missing, and train nothing")
+    given = parser.parse_args()
+    if given.list:
+        for row in ROWS:
+            print(f"{row.name:28}{'missing' if row.missing(given.results) else 'there'}")
+        return
+    wanted = chosen(given.rows.split(",") if given.rows else None, given.results)
+    if not wanted:
+        sys.exit("every row is there")
+    if "ATTUNE_DATA" not in os.environ:
+        sys.exit("set ATTUNE_DATA to the folder that holds the corpora")
+    with ThreadPoolExecutor(given.jobs) as pool:
+        ended = list(pool.map(lambda row: made(row, given.runs, given.results, given.jobs), wanted))
+    write_results(given.results, readme="README.md")
+    if not all(ended):
+        sys.exit(1)
+
+
+def chosen(names: list[str] | None, results: Path) -> list[Row]:
+    """The rows of these names, in their order; without names, all that are missing."""
+    if names is None:
+        return [row for row in ROWS if row.missing(results)]
+    known = {row.name: row for row in ROWS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"no such row: {', '.join(unknown)}; there are {', '.join(known)}")
+    return [known[name] for name in names if known[name].missing(results)]
+
+
+def made(row: Row, runs: Path, results: Path, jobs: int) -> bool:
+    """Train a row's run unless it has ended, and score it by the protocols that are missing. Whether all went well."""
+    run, attune = str(runs / row.name), [sys.executable, "-m", "attune.cli.main"]
+    seed = ["--set", f"training.seed={row.seed}"] if row.seed else []
+    commands = [[*attune, "train", row.system, "--variant", row.variant, *seed, "--out", run]]
+    for protocol in row.missing(results):
+        asked = ["--protocol", protocol, "--variant", row.title, "--results", str(results)]
+        commands.append([*attune, "evaluate", run, *asked])
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    runs.mkdir(parents=True, exist_ok=True)
+    with (runs / f"{row.name}.log").open("a") as log:
+        for command in commands:
+            print(row.name, *command[3:], flush=True)
+            environment = os.environ | {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
+            if subprocess.run(command, env=environment, stdout=log, stderr=log).returncode:
+                print(f"{row.name}: failed; see {log.name}", flush=True)
+                return False
+    return True
+
+
+if __name__ == "__main__":
+    main()
