@@ -66,7 +66,7 @@ _TASKS = {
 
 _INTRO = """# Results
 
-Written by `attune results` from `results/*/scores.json`; do not edit.
+Written by `attune results` from `results/*/scores.json`; do not edit. `python benchmarks/tables.py` trains and scores the rows that are missing.
 
 Rows in **bold** are ours: one training, scored once on the test split. Rows in *italics* are printed in the papers ({papers}); the last
 column says why such a figure cannot be compared with ours just so. Percentages throughout; 95 % intervals and signatures stand under
