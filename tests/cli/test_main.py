@@ -61,14 +61,16 @@ def test_help_is_quick_and_imports_neither_torch_nor_numpy() -> None:
         "try: run(['--help'])\n"
         "except SystemExit: print(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)), file=sys.stderr)"
     )
-    seconds = []
+    seconds: dict[str, list[float]] = {code: [], "import typer.rich_utils": []}  # what draws any program's help
     for _ in range(3):
-        before = os.times()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        after = os.times()
-        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
-        assert done.stderr.strip() == "[]"
-    assert min(seconds) < 0.3
+        for program, taken in seconds.items():
+            before = os.times()
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+            after = os.times()
+            taken.append(after.children_user + after.children_system - before.children_user - before.children_system)
+            assert done.stderr.strip() == ("[]" if program is code else "")
+    ours, least = (min(taken) for taken in seconds.values())
+    assert ours < max(0.3, 1.5 * least), "0.3 s, but on a slow machine not much more than it must be"
 
 
 def test_the_version_is_printed() -> None:
