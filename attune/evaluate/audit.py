@@ -1,7 +1,8 @@
 """The leak audit: at test time a system sees the earlier turns and nothing else (DESIGN 3.2).
 
 Each check changes what a system must not see and asks for everything again: its NLL, its replies, what it perceives. The NLL is asked for
-first, with the changed examples, so that a system that keeps something of them for its next reply is caught as well.
+first, with the changed examples, so that a system that keeps something of them for its next reply is caught as well. A system that can
+answer all at once, as evaluations ask it to, must then say the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.errors import SettingsError
 
 if TYPE_CHECKING:
-    from attune.generate.systems import System
+    from attune.generate.systems import Answer, Said, System
 
 ALONE = 8  # items that are also asked for one at a time
 OFFERS = ("nll", "reply", "perceive", "decide")  # what is looked at
@@ -82,6 +83,9 @@ def audit(system: System, examples: Sequence[Example], seed: int = 0) -> AuditRe
     checks.append(
         _check("in another order", ids, first, _observe(system, examples[::-1], seed).take(turned), NEAR),
     )
+    if system.capabilities >= {"nll", "reply"} and hasattr(system, "answers"):  # the way that evaluations ask
+        together = _at_once(system.answers(examples, seed=seed))
+        checks.append(_check("all at once", ids, replace(first, decide=None), together, NEAR))
     return AuditReport(system.name, len(examples), seed, tuple(checks))
 
 
@@ -122,11 +126,24 @@ def _observe(system: System, examples: Sequence[Example], seed: int) -> _Observe
     contexts = [example.context for example in examples]
     look: dict[str, Callable[[], Any]] = {
         "nll": lambda: np.array([tuple(found) for found in system.nll(examples)], dtype=float),
-        "reply": lambda: [f"{said.prediction}\n{said.text}" for said in system.reply(contexts, seed=seed)],
+        "reply": lambda: [_whole(said) for said in system.reply(contexts, seed=seed)],
         "perceive": lambda: np.asarray(system.perceive(contexts), dtype=float),
         "decide": lambda: np.asarray(system.decide(contexts), dtype=float),
     }
     return _Observed(**{what: look[what]() for what in OFFERS if what in system.capabilities})
+
+
+def _at_once(answers: Sequence[Answer]) -> _Observed:
+    """The same of answers that were given all at once; they tell no decisions."""
+    return _Observed(
+        nll=np.array([one.nll for one in answers], dtype=float),
+        reply=[_whole(one.said) for one in answers if one.said],
+        perceive=None if answers[0].felt is None else np.array([one.felt for one in answers], dtype=float),
+    )
+
+
+def _whole(said: Said) -> str:
+    return f"{said.prediction}\n{said.text}"
 
 
 def _check(name: str, ids: Sequence[str], first: _Observed, other: _Observed, tolerance: float) -> Check:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
@@ -38,7 +38,7 @@ from attune.files import atomic_dir
 from attune.parts import locate
 
 if TYPE_CHECKING:
-    from attune.generate.systems import System
+    from attune.generate.systems import Answer, System
 
 CHUNK = 512
 _ABLE = ("perceive", "nll", "reply")
@@ -199,18 +199,30 @@ def answer(system: System, examples: Sequence[Example], seed: int = 0, protocol:
     if protocol == _LABELLED:
         found = system.label([example.response.text for example in examples])  # type: ignore[attr-defined]
         return [Item(id=example.id, predicted_label=one.label) for example, one in zip(examples, found, strict=True)]
-    contexts = [example.context for example in examples]
-    columns: list[dict[str, Any]] = [{"id": example.id} for example in examples]
-    if "perceive" in system.capabilities:
-        for column, best in zip(columns, system.perceive(contexts).argmax(-1), strict=True):
-            column["predicted_emotion"] = EMOTIONS[best]
-    if "nll" in system.capabilities:
-        for column, found in zip(columns, system.nll(examples), strict=True):
-            column |= {"nll": round(found.nll, 5), "tokens": found.tokens, "unk_bytes": found.unk_bytes}
-    if "reply" in system.capabilities:
-        for column, said in zip(columns, system.reply(contexts, seed=seed), strict=True):
+    items = []
+    for example, (felt, nll, said) in zip(examples, _three(system, examples, seed), strict=True):
+        column: dict[str, Any] = {"id": example.id}
+        if felt is not None:
+            column["predicted_emotion"] = EMOTIONS[felt.argmax()]
+        if nll is not None:
+            column |= {"nll": round(nll.nll, 5), "tokens": nll.tokens, "unk_bytes": nll.unk_bytes}
+        if said is not None:
             column |= {"prediction": said.prediction, "text": said.text}
-    return [Item(**column) for column in columns]
+        items.append(Item(**column))
+    return items
+
+
+def _three(system: System, examples: Sequence[Example], seed: int) -> Iterable[Answer]:
+    """What a system perceives, its likelihood of the reference and its reply; all at once if it can."""
+    contexts, able = [example.context for example in examples], system.capabilities
+    if able >= {"nll", "reply"} and hasattr(system, "answers"):
+        found: list[Answer] = system.answers(examples, seed=seed)
+        return found
+    nothing = [None] * len(examples)
+    felt = system.perceive(contexts) if "perceive" in able else nothing
+    nll = system.nll(examples) if "nll" in able else nothing
+    said = system.reply(contexts, seed=seed) if "reply" in able else nothing
+    return zip(felt, nll, said, strict=True)  # type: ignore[return-value]
 
 
 def _collected(path: Path) -> tuple[str | None, list[Item]]:

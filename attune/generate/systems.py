@@ -36,6 +36,14 @@ class TokenNll(NamedTuple):
     unk_bytes: int = 0
 
 
+class Answer(NamedTuple):
+    """What a system makes of an example, as far as it offers it: what it perceives [32], its likelihood of the reference, its reply."""
+
+    felt: np.ndarray | None = None
+    nll: TokenNll | None = None
+    said: Said | None = None
+
+
 class System(Protocol):
     """Capabilities, not kinds: `capabilities` names which of the methods below work."""
 
