@@ -64,6 +64,7 @@ def _pretrained(name: str, dialogues: Sequence[Dialogue], **model: Any) -> Pretr
         for layer in network.modules():
             if isinstance(layer, GatedCrossAttention):
                 layer.gate += 0.5  # as after some training: the memory is seen
+    speak_up(network)
     return PretrainedSystem(network, codec, name, Decoding(max_steps=8))
 
 
@@ -78,10 +79,7 @@ def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> TorchAttu
     kind = SYSTEMS[name]
     chosen = {"decoder": part("llama"), "decoder_frozen": 1, "lora_rank": 8, "concepts": 0, **model}
     network, codec = kind.fresh(kind.config_class(**chosen))
-    with torch.no_grad():
-        for layer_name, parameter in network.named_parameters():
-            if "lora_B" in layer_name:
-                parameter.normal_(0, 0.3)  # as after some training: the adapters say something
+    speak_up(network)
     perceiver = _perceiver("perceiver", dialogues)
     system = TorchAttune(network, codec, name, Decoding(max_steps=8), perceiver)
     folder = scratch("perceiver")
@@ -91,6 +89,14 @@ def _attune(name: str, dialogues: Sequence[Dialogue], **model: Any) -> TorchAttu
     if system.controls.recall:
         system.controls.recall = lambda contexts: [tuple(context[-1].text.split()[1::2][:5]) for context in contexts]
     return system
+
+
+@torch.no_grad()
+def speak_up(network: torch.nn.Module) -> None:
+    """As after some training: the adapters say something."""
+    for name, parameter in network.named_parameters():
+        if "lora_B" in name:
+            parameter.normal_(0, 0.3)
 
 
 def toy_knowledge() -> Knowledge:

@@ -39,6 +39,7 @@ def open_pretrained(path: Path, name: str) -> PretrainedSystem:
     """Open the run of a system on pretrained parts."""
     needed(path, "model.safetensors")
     model, codec = SYSTEMS[name].open(path)
+    merge_lora(model)
     return PretrainedSystem(model, codec, name, run_decoding(path), path)
 
 

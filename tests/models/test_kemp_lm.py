@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 
 from attune.dialogue.types import Dialogue, Example, Turn
@@ -257,3 +258,16 @@ def test_a_wrong_setting_or_a_response_without_room_is_named(dialogues: list[Dia
     _, codec = fresh(decoder=part("gpt2"))
     with pytest.raises(DataError, match=r"d9:2: a response of .* the decoder has 512 positions"):
         codec.encode([Example("d9:2", dialogues[0].turns[:1], Turn("listener", "oh no! " * 300))])
+
+
+def test_opened_its_adapters_are_worked_into_the_weights(dialogues: list[Dialogue], tmp_path: Path) -> None:
+    system = small_system("kemp-lm", dialogues, decoder="llama", decoder_frozen=1, lora_rank=4)
+    system.model.save_pretrained(tmp_path)
+    system.codec.save(tmp_path)
+    again: Any = open_system(tmp_path)
+    adapted = [one for one in again.model.modules() if isinstance(one, BaseTunerLayer)]
+    assert adapted
+    assert all(one.merged for one in adapted)
+    examples = test_examples(dialogues)
+    expected = [one.nll for one in system.nll(examples)]
+    np.testing.assert_allclose([one.nll for one in again.nll(examples)], expected, rtol=1e-4)
