@@ -5,11 +5,15 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from attune.errors import SettingsError
 from attune.evaluate.intervals import Score
 from attune.evaluate.metrics import METRICS, in_order
 from attune.evaluate.scores import Scores
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 _MARKS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 
@@ -38,9 +42,25 @@ class Table:
         )
         return text + "\n\n" + "".join(f"{note}\n\n" for note in self.notes)
 
+    def turned(self) -> Table:
+        """Rows as columns."""
+        header, *rows = (list(cells) for cells in zip(self.header, *self.rows, strict=True))
+        return Table(header, rows, self.notes)
+
     def print(self) -> None:
-        """To the terminal."""
+        """To the terminal; if it is too wide for it, rows are shown as columns where that takes less."""
         from rich.console import Console
+
+        console = Console()
+        shown, turned = self._rich(), self.turned()._rich()
+        wide, other = (
+            console.measure(one, options=console.options.update(width=10_000)).maximum for one in (shown, turned)
+        )
+        console.print(turned if other < wide > console.width else shown)
+        for note in self.notes:
+            console.print(note, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+    def _rich(self) -> RichTable:
         from rich.markup import escape
         from rich.table import Table as RichTable
 
@@ -49,10 +69,7 @@ class Table:
             shown.add_column(escape(title), overflow="fold")
         for cells in self.rows:
             shown.add_row(*(_bold(escape(text), "[b]", "[/b]") for text in cells))
-        console = Console()
-        console.print(shown)
-        for note in self.notes:
-            console.print(note, style="dim", markup=False, highlight=False, soft_wrap=True)
+        return shown
 
     def html(self) -> str:
         def row(cells: Sequence[str], tag: str) -> str:

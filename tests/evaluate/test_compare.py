@@ -157,3 +157,18 @@ def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "PPL (token)" in out
     assert "35.00 [34.90, 35.10]" in out
     assert "**" not in out
+
+
+def test_a_table_too_wide_for_the_terminal_has_the_runs_as_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    metrics = {"emotion_accuracy": 40.0, "ppl_token": 36.0, "dist_1": 0.5, "dist_2": 2.5, "avg_bleu": 6.0}
+    table = comparison([run(name, **metrics) for name in ("first", "second")])
+    table.print()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["run", "first", "second"]
+    assert [line.split()[0] for line in lines if "36.00 [35.90, 36.10]" in line] == ["PPL"]
+    monkeypatch.setenv("COLUMNS", "400")
+    table.print()
+    assert capsys.readouterr().out.splitlines()[1].startswith("first"), "where there is room, a run is a row"
