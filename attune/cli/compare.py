@@ -22,4 +22,4 @@ def main(
     ] = None,
 ) -> None:
     """Put the scores of several runs side by side. Scores that were taken differently do not share a column."""
-    compare(runs, out, metrics=metric, mix=mix, against=against).print()
+    compare(runs, out, metrics=metric, mix=mix, against=against).print(may_turn=True)

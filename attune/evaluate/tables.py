@@ -47,8 +47,8 @@ class Table:
         header, *rows = (list(cells) for cells in zip(self.header, *self.rows, strict=True))
         return Table(header, rows, self.notes)
 
-    def print(self) -> None:
-        """To the terminal; if it is too wide for it, rows are shown as columns where that takes less."""
+    def print(self, may_turn: bool = False) -> None:
+        """To the terminal. A table that is too wide for it `may_turn`: its rows are shown as columns where that takes less."""
         from rich.console import Console
 
         console = Console()
@@ -56,7 +56,7 @@ class Table:
         wide, other = (
             console.measure(one, options=console.options.update(width=10_000)).maximum for one in (shown, turned)
         )
-        console.print(turned if other < wide > console.width else shown)
+        console.print(turned if may_turn and other < wide > console.width else shown)
         for note in self.notes:
             console.print(note, style="dim", markup=False, highlight=False, soft_wrap=True)
 

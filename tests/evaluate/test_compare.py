@@ -165,10 +165,18 @@ def test_a_table_too_wide_for_the_terminal_has_the_runs_as_columns(
     monkeypatch.setenv("COLUMNS", "80")
     metrics = {"emotion_accuracy": 40.0, "ppl_token": 36.0, "dist_1": 0.5, "dist_2": 2.5, "avg_bleu": 6.0}
     table = comparison([run(name, **metrics) for name in ("first", "second")])
-    table.print()
+    table.print(may_turn=True)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["run", "first", "second"]
     assert [line.split()[0] for line in lines if "36.00 [35.90, 36.10]" in line] == ["PPL"]
     monkeypatch.setenv("COLUMNS", "400")
-    table.print()
+    table.print(may_turn=True)
     assert capsys.readouterr().out.splitlines()[1].startswith("first"), "where there is room, a run is a row"
+
+
+def test_what_is_told_of_one_run_stays_a_line_for_each_metric(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    run_table(run("a", ppl_token=36.0)).print()
+    assert capsys.readouterr().out.split()[:4] == ["metric", "value", "low", "high"]
