@@ -18,6 +18,7 @@ import numpy as np
 from attune.dialogue.types import Example, Turn
 from attune.emotion.taxonomy import EMOTIONS, LABELS
 from attune.errors import SettingsError
+from attune.evaluate.evaluation import at_once
 
 if TYPE_CHECKING:
     from attune.generate.systems import Answer, Said, System
@@ -83,9 +84,8 @@ def audit(system: System, examples: Sequence[Example], seed: int = 0) -> AuditRe
     checks.append(
         _check("in another order", ids, first, _observe(system, examples[::-1], seed).take(turned), NEAR),
     )
-    if system.capabilities >= {"nll", "reply"} and hasattr(system, "answers"):  # the way that evaluations ask
-        together = _at_once(system.answers(examples, seed=seed))
-        checks.append(_check("all at once", ids, replace(first, decide=None), together, NEAR))
+    if (answers := at_once(system, examples, seed)) is not None:  # the way that evaluations ask
+        checks.append(_check("all at once", ids, replace(first, decide=None), _told(answers), NEAR))
     return AuditReport(system.name, len(examples), seed, tuple(checks))
 
 
@@ -133,7 +133,7 @@ def _observe(system: System, examples: Sequence[Example], seed: int) -> _Observe
     return _Observed(**{what: look[what]() for what in OFFERS if what in system.capabilities})
 
 
-def _at_once(answers: Sequence[Answer]) -> _Observed:
+def _told(answers: Sequence[Answer]) -> _Observed:
     """The same of answers that were given all at once; they tell no decisions."""
     return _Observed(
         nll=np.array([one.nll for one in answers], dtype=float),

@@ -212,12 +212,19 @@ def answer(system: System, examples: Sequence[Example], seed: int = 0, protocol:
     return items
 
 
+def at_once(system: System, examples: Sequence[Example], seed: int = 0) -> list[Answer] | None:
+    """The answers of a system that speaks and can give them all at once; None of others."""
+    if not system.capabilities >= {"nll", "reply"} or not hasattr(system, "answers"):
+        return None
+    found: list[Answer] = system.answers(examples, seed=seed)
+    return found
+
+
 def _three(system: System, examples: Sequence[Example], seed: int) -> Iterable[Answer]:
     """What a system perceives, its likelihood of the reference and its reply; all at once if it can."""
-    contexts, able = [example.context for example in examples], system.capabilities
-    if able >= {"nll", "reply"} and hasattr(system, "answers"):
-        found: list[Answer] = system.answers(examples, seed=seed)
+    if (found := at_once(system, examples, seed)) is not None:
         return found
+    contexts, able = [example.context for example in examples], system.capabilities
     nothing = [None] * len(examples)
     felt = system.perceive(contexts) if "perceive" in able else nothing
     nll = system.nll(examples) if "nll" in able else nothing

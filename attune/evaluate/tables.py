@@ -51,12 +51,12 @@ class Table:
         """To the terminal. A table that is too wide for it `may_turn`: its rows are shown as columns where that takes less."""
         from rich.console import Console
 
-        console = Console()
-        shown, turned = self._rich(), self.turned()._rich()
-        wide, other = (
-            console.measure(one, options=console.options.update(width=10_000)).maximum for one in (shown, turned)
-        )
-        console.print(turned if may_turn and other < wide > console.width else shown)
+        console, shown = Console(), self._rich()
+        if may_turn:
+            room, turned = console.options.update(width=10_000), self.turned()._rich()
+            wide, other = (console.measure(one, options=room).maximum for one in (shown, turned))
+            shown = turned if other < wide > console.width else shown
+        console.print(shown)
         for note in self.notes:
             console.print(note, style="dim", markup=False, highlight=False, soft_wrap=True)
 
