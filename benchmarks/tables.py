@@ -4,9 +4,10 @@ Each row is `attune train` and `attune evaluate`, as its commands stand on the p
 that was interrupted goes on, so this may be called until all are there. Where the tables stand is `docs/RESULTS.md`; what each run
 printed is `runs/NAME.log`.
 
-    python benchmarks/tables.py [--rows kemp,empdg-tuned-seed-1,…] [--jobs 2] [--list]
+    python benchmarks/tables.py [--rows kemp,empdg-tuned-seed-1,…] [--jobs 2] [--set key=value] [--list]
 
-With `--jobs 2` on two cores each run has one: slower for one row, but faster for two.
+With `--jobs 2` on two cores each run has one: slower for one row, but faster for two. A `--set` is for all rows: `--set training.precision=bf16`
+on processors that multiply in 16 bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--set", action="append", default=[], help="a setting of every training: section.key=value")
     parser.add_argument("--list", action="store_true", help="say what is there and what is missing, and train nothing")
     given = parser.parse_args()
     if given.list:
@@ -86,7 +89,7 @@ def main() -> None:
     if "ATTUNE_DATA" not in os.environ:
         sys.exit("set ATTUNE_DATA to the folder that holds the corpora")
     with ThreadPoolExecutor(given.jobs) as pool:
-        ended = list(pool.map(lambda row: made(row, given.runs, given.results, given.jobs), wanted))
+        ended = list(pool.map(lambda row: made(row, given.runs, given.results, given.jobs, given.set), wanted))
     write_results(given.results, readme="README.md")
     if not all(ended):
         sys.exit(1)
@@ -103,11 +106,12 @@ def chosen(names: list[str] | None, results: Path) -> list[Row]:
     return [known[name] for name in names if known[name].missing(results)]
 
 
-def made(row: Row, runs: Path, results: Path, jobs: int) -> bool:
+def made(row: Row, runs: Path, results: Path, jobs: int, sets: Sequence[str] = ()) -> bool:
     """Train a row's run unless it has ended, and score it by the protocols that are missing. Whether all went well."""
     run, attune = str(runs / row.name), [sys.executable, "-m", "attune.cli.main"]
-    seed = ["--set", f"training.seed={row.seed}"] if row.seed else []
-    commands = [[*attune, "train", row.system, "--variant", row.variant, *seed, "--out", run]]
+    sets = [*sets, *([f"training.seed={row.seed}"] if row.seed else [])]
+    given = [part for one in sets for part in ("--set", one)]
+    commands = [[*attune, "train", row.system, "--variant", row.variant, *given, "--out", run]]
     for protocol in row.missing(results):
         asked = ["--protocol", protocol, "--variant", row.title, "--results", str(results)]
         commands.append([*attune, "evaluate", run, *asked])

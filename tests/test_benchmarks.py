@@ -70,10 +70,11 @@ def test_rows_that_are_missing_are_trained_and_scored_and_no_others(
     (tmp_path / "data" / "empathetic_dialogues").symlink_to(corpus)
     monkeypatch.setenv("ATTUNE_DATA", str(tmp_path / "data"))
     results = tmp_path / "results"
-    went = tables.made(row, tmp_path / "runs", results, jobs=1)
+    went = tables.made(row, tmp_path / "runs", results, jobs=1, sets=["training.warmup=7"])
     assert went, (tmp_path / "runs" / f"{row.name}.log").read_text()
     assert row.missing(results) == []
-    assert load_recipe(str(results / row.name / "config.yaml")).training.seed == 2
+    trained = load_recipe(str(results / row.name / "config.yaml")).training
+    assert (trained.seed, trained.warmup) == (2, 7)
     monkeypatch.setattr(tables, "ROWS", (row,))
     assert tables.chosen(None, results) == tables.chosen([row.name], results) == []
     with pytest.raises(SystemExit, match="no such row: kempf"):

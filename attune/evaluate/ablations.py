@@ -23,8 +23,6 @@ FOLDER = "ablations"  # in the results folder
 SUMMARY = "summary.json"
 # Settings of training that are tried like parts of a system.
 TRIED = {"training.average", "training.start", "training.corpus"}
-# Nor does it part trials that one was trained in bf16: attune's `first` has 18.024 so, and the weights of `averaged` themselves 18.026 in full.
-ROUNDED = {"training.precision"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Trial:
                     sorted(
                         (name, str(value))
                         for name, value in known.items()
-                        if name.startswith("training.") and name not in TRIED | ASIDE | ROUNDED
+                        if name.startswith("training.") and name not in TRIED | ASIDE
                     )
                 ),
                 _plain(summary, metric),

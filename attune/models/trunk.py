@@ -184,8 +184,12 @@ class Trunk(PreTrainedModel):
     # — reading —
 
     def words(self, ids: Tensor) -> Tensor:
-        """[B, T] → [B, T, d]: word vectors scaled by √d."""
-        return self.widen(self.vectors(ids)) * math.sqrt(self.config.d_model)
+        """[B, T] → [B, T, d]: word vectors scaled by √d.
+
+        Where the output layer has the same table its gradient is dense already, and that of the few words here is added to it row by row.
+        """
+        found = F.embedding(ids, self.vectors.weight, PAD, sparse=self.config.tie_embeddings)
+        return self.widen(found) * math.sqrt(self.config.d_model)
 
     def embed(self, ids: Tensor, offset: int = 0) -> Tensor:
         """[B, T] → [B, T, d]: words with their positions."""

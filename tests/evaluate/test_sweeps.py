@@ -95,8 +95,8 @@ def test_runs_of_several_seeds_have_a_mean_and_what_they_differ_by(tmp_path: Pat
 def test_a_run_of_before_a_setting_has_its_default(concepts: list[Path], tmp_path: Path) -> None:
     config = concepts[0] / "config.yaml"
     older = yaml.safe_load(config.read_text())
-    del older["training"]["precision"], older["training"]["average"], older["text"]["word_dropout"]
-    older["training"] |= {"checkpoint_every": 7}
+    del older["training"]["average"], older["text"]["word_dropout"]
+    older["training"] |= {"checkpoint_every": 7, "precision": "bf16"}
     config.write_text(yaml.safe_dump(older))
     (group,) = sweeps(tmp_path / "results", KEY, "kemp")
     assert len(group) == 4

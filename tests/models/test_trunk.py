@@ -212,3 +212,25 @@ def test_every_system_can_learn_in_bf16(variant: tuple[str, dict[str, Any]], dia
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
     exact, rounded_ones = (torch.cat([g.flatten() for g in grads if g is not None]) for grads in found)
     assert torch.nn.functional.cosine_similarity(exact, rounded_ones, 0) > 0.9
+
+
+@pytest.mark.parametrize("name", ["transformer", "kemp", "empdg", "mime", "moel"])
+def test_vectors_that_also_score_words_get_the_gradients_of_both_uses(name: str, dialogues: list[Dialogue]) -> None:
+    """The rows that were read are added to a gradient of all words, which has the sum that autograd makes of dense ones."""
+    system = small_system(name, dialogues, tie_embeddings=True)
+    batch = system.codec.collate(system.codec.encode(test_examples(dialogues)))
+
+    def gradient() -> torch.Tensor:
+        torch.manual_seed(0)
+        terms = system.model.train().losses(batch, 10, 3)
+        loss = sum(term for term in terms.values() if term.requires_grad)
+        return torch.autograd.grad(loss, system.model.vectors.weight)[0]
+
+    found = gradient()
+    assert not found.is_sparse
+    system.model.config.tie_embeddings = False  # what is read is then a gradient of all words of its own
+    of_words = system.model.vectors.weight, system.model.output_bias
+    width = system.model.config.d_model
+    system.model.output_layer = lambda hidden: (hidden[..., :width], *of_words)
+    torch.testing.assert_close(found, gradient())
+    assert not found[PAD].equal(torch.zeros_like(found[PAD])), "padding is scored like every word"
