@@ -112,7 +112,8 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(corp
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_loss_curve_of_one(corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tied", ["false", "true"])
+def test_two_processes_give_the_loss_curve_of_one(tied: str, corpus: Path, tmp_path: Path) -> None:
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     curves = []
     for count in (1, 2):
@@ -128,7 +129,8 @@ def test_two_processes_give_the_loss_curve_of_one(corpus: Path, tmp_path: Path) 
             "29577",
         ]
         run = tmp_path / f"run{count}"
-        arguments = command(corpus, run, "--set", "model.dropout=0.0", "--set", "training.epochs=4")
+        sets = ("model.dropout=0.0", f"model.tie_embeddings={tied}", "training.epochs=4")
+        arguments = command(corpus, run, *(part for one in sets for part in ("--set", one)))
         subprocess.run([*launch, "-m", "attune.cli.main", *arguments], check=True, env=env, timeout=240)
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         curves.append([row["ppl"] for row in rows if row["split"] == "valid"])
