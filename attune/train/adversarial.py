@@ -122,7 +122,10 @@ def pull(signal: Sequence[Tensor | None], parameters: Sequence[torch.nn.Paramete
 
 
 def teach(trainer: Trainer, critics: torch.nn.Module, rows: dict[str, Tensor], said: Tensor) -> float:
-    """The gradient of the critics' loss, for an update of them; nothing where no example has feedback."""
+    """The gradient of the critics' loss, for an update of them; nothing where no example has feedback.
+
+    Returns the loss, or with several processes this one's share of it.
+    """
     value = 0.0
     if len(said):
         loss = trainer.bare.critic_loss(critics, rows, said)
@@ -132,7 +135,7 @@ def teach(trainer: Trainer, critics: torch.nn.Module, rows: dict[str, Tensor], s
         for parameter in critics.parameters():
             grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             parameter.grad = trainer.accelerator.reduce(grad, "mean")
-    return value
+    return value / trainer.accelerator.num_processes
 
 
 def critics_of(trainer: Trainer) -> torch.nn.Module:

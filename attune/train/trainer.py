@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator, PartialState
-from accelerate.utils import DistributedDataParallelKwargs
+from accelerate.utils import DistributedDataParallelKwargs, gather_object
 from torch import Tensor
 
 from attune.errors import AttuneError, SettingsError
@@ -177,6 +177,7 @@ class Trainer:
             "seconds": round(self.progress.seconds, 2),
             "wall_seconds": round(self.progress.wall, 2),
             "examples_per_second": round(self.progress.examples / max(self.progress.seconds, 1e-9), 1),
+            "processes": self.accelerator.num_processes,
             "parameters": sum(p.numel() for p in self.bare.parameters()),
             "vocabulary": self.facts,
             "validation": validation_curve(self.run / "metrics.jsonl"),
@@ -281,7 +282,7 @@ class Trainer:
         torch.manual_seed(settings.seed * 1_000_003 + progress.step * 101 + self.accelerator.process_index)
         batch = self._batch(items)
         tokens = sum(len(item.response) for item in items)
-        terms = stage.step(self, batch, tokens, len(items))
+        terms = self._whole(stage.step(self, batch, tokens, len(items)))
         now = time.perf_counter()
         progress.seconds += now - started
         progress.wall += now - self._since  # with validations and checkpoints
@@ -295,6 +296,16 @@ class Trainer:
         batch = self.codec.training_batch(items, rng)
         count, rank = self.accelerator.num_processes, self.accelerator.process_index
         return {name: value[rank::count].to(self.accelerator.device) for name, value in batch.items()}
+
+    def _whole(self, terms: dict[str, float]) -> dict[str, float]:
+        """The sum of the processes' shares, which need not all have the same terms."""
+        if self.accelerator.num_processes == 1:
+            return terms
+        sums: dict[str, float] = {}
+        for share in gather_object([terms]):
+            for name, value in share.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sums
 
     def _validate(self, valid: Sequence[Any], reporter: Reporter) -> bool:
         """Measure, keep the weights (or their mean) if they are the best so far, and tell whether patience is at its end."""
@@ -347,23 +358,20 @@ class Trainer:
         """Perplexity and accuracy, as far as the model has them, over encoded examples, shared among the processes."""
         self.bare.eval()
         sums: dict[str, float] = {}
-        tokens = 0
         count, rank = self.accelerator.num_processes, self.accelerator.process_index
         for number, places in enumerate(in_order(items, 64)):
             if number % count != rank:
                 continue
             batch = self.codec.collate([items[i] for i in places])
             terms = self.bare.losses({name: value.to(self.accelerator.device) for name, value in batch.items()}, 1, 1)
-            tokens += sum(len(items[i].response) for i in places)
+            terms["tokens"] = sum(len(items[i].response) for i in places)
             for name, term in terms.items():
                 sums[name] = sums.get(name, 0.0) + float(term)
-        names = sorted(sums)
-        both = torch.tensor([tokens, *(sums[name] for name in names)], dtype=torch.float64)
-        both = self.accelerator.reduce(both.to(self.accelerator.device), "sum").cpu()
-        tokens, sums = int(both[0]), dict(zip(names, both[1:].tolist(), strict=True))
+        sums = self._whole(sums)
         scores = {"loss": 0.0}
         if "nll" in sums:
-            scores = {"ppl": math.exp(sums["nll"] / tokens), "loss": sums["nll"] / tokens}
+            mean = sums["nll"] / sums["tokens"]
+            scores = {"ppl": math.exp(mean), "loss": mean}
         for term, (accuracy, right) in ACCURACIES.items():
             if term in sums:
                 scores[accuracy] = sums[right] / len(items)

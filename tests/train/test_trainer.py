@@ -113,29 +113,36 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(corp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", ["false", "true"])
-def test_two_processes_give_the_loss_curve_of_one(tied: str, corpus: Path, tmp_path: Path) -> None:
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    curves = []
+def test_two_processes_give_the_curves_of_one(tied: str, corpus: Path, tmp_path: Path) -> None:
+    curves: dict[str, list[list[float]]] = {"train": [], "valid": []}
     for count in (1, 2):
-        launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(count)]
-        launch += [
-            "--num_machines",
-            "1",
-            "--mixed_precision",
-            "no",
-            "--dynamo_backend",
-            "no",
-            "--main_process_port",
-            "29577",
-        ]
         run = tmp_path / f"run{count}"
-        sets = ("model.dropout=0.0", f"model.tie_embeddings={tied}", "training.epochs=4")
-        arguments = command(corpus, run, *(part for one in sets for part in ("--set", one)))
-        subprocess.run([*launch, "-m", "attune.cli.main", *arguments], check=True, env=env, timeout=240)
+        sets = ("model.dropout=0.0", f"model.tie_embeddings={tied}", "training.epochs=18")
+        assert_trained(count, command(corpus, run, *(part for one in sets for part in ("--set", one))), run)
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        curves.append([row["ppl"] for row in rows if row["split"] == "valid"])
-    assert len(curves[0]) >= 3
-    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
+        for split, term in (("train", "nll"), ("valid", "ppl")):
+            curves[split].append([row[term] for row in rows if row["split"] == split])
+    for split, (one, two) in curves.items():
+        assert len(one) >= 2, split
+        assert two == pytest.approx(one, rel=2e-3), split
+
+
+@pytest.mark.slow
+def test_critics_too_are_trained_by_two_processes(corpus: Path, tmp_path: Path) -> None:
+    sets = [*SMALL, "training.epochs=4", "model.critic_steps=4", "model.adversarial_steps=100"]
+    arguments = ["train", "empdg", "--data", str(corpus), "--out", str(tmp_path / "run")]
+    assert_trained(2, [*arguments, *(word for one in sets for word in ("--set", one))], tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (last,) = (row for row in rows if row["split"] == "train" and row["stage"] == "adversarial")
+    assert {"nll", "critics", "adversarial"} <= last.keys()
+
+
+def assert_trained(processes: int, arguments: list[str], run: Path) -> None:
+    """Train with so many processes, which share each batch."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*launch, "-m", "attune.cli.main", *arguments], check=True, env=env, timeout=240)
+    assert json.loads((run / "summary.json").read_text())["processes"] == processes
 
 
 def test_a_run_folder_is_never_overwritten_by_other_settings(corpus: Path, tmp_path: Path) -> None:
