@@ -28,6 +28,7 @@ from attune.models import register_system
 from attune.models.codec import NO_EMOTION, Place
 from attune.models.emotional_graph import GraphKeys, attention_loss, emotional_signal
 from attune.models.layers.blocks import Encoder, Positions
+from attune.models.layers.dropout import Dropout
 from attune.models.layers.gated import GatedCrossAttention, insert_cross, start_cross
 from attune.models.layers.graph import GraphAttention
 from attune.models.layers.loss import emotion_terms
@@ -221,7 +222,7 @@ class KempLm(Speaks, OnParts):
         d, heads = shape.hidden_size, shape.num_attention_heads
         self.from_word, self.from_concept = nn.Linear(d, d), nn.Linear(d, d)
         self.vertex_norm, self.state = nn.LayerNorm(d), nn.Embedding(3, d)  # of CLS, words and concepts
-        self.positions, self.dropout = Positions(d), nn.Dropout(config.dropout)
+        self.positions, self.dropout = Positions(d), Dropout(config.dropout)
         self.graph = GraphAttention(d, heads, config.dropout)
         self.global_layers = Encoder(config.graph_layers, d, heads, 2 * d, config.dropout, "pre")
         self.emotion = nn.Linear(d, len(EMOTIONS), bias=False)  # W_e [8]

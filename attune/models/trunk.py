@@ -22,6 +22,7 @@ from attune.errors import SettingsError
 from attune.models.codec import PAD, ROLE_ID, UNK, Batch, Features
 from attune.models.layers.bag import BagClassifier
 from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
+from attune.models.layers.dropout import Dropout
 from attune.models.layers.loss import emotion_terms, row_nll, smoothed_nll
 
 disable_progress_bar()  # a bar for each file of a small model tells nobody anything
@@ -133,7 +134,7 @@ class Trunk(PreTrainedModel):
         self.widen = nn.Linear(size, d, bias=False) if size != d else nn.Identity()
         self.role_vectors = nn.Embedding(len(ROLE_ID), d)
         self.positions = Positions(d)
-        self.dropout, self.emotion_dropout = nn.Dropout(config.dropout), nn.Dropout(config.emotion_dropout)
+        self.dropout, self.emotion_dropout = Dropout(config.dropout), Dropout(config.emotion_dropout)
         self.encoder = Encoder(config.encoder_layers, *shape)
         self.decoder = Decoder(config.decoder_layers, *shape)
         if config.tie_embeddings:

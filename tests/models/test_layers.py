@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attune.models.layers import loss as loss_module
@@ -121,6 +122,27 @@ def test_a_decoder_sees_no_later_token_and_its_cache_changes_nothing(norm: str) 
     cache = decoder.start(memory, real)
     pieces = [decoder(part, cache) for part in x.split([1, 3, 2], 1)]
     torch.testing.assert_close(torch.cat(pieces, 1), whole)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_in_bf16_attention_is_near_the_exact_one_and_what_is_masked_is_not_seen(causal: bool) -> None:
+    torch.manual_seed(0)
+    layer = Attention(32, heads=4)
+    x, real = torch.randn(2, 9, 32), torch.tensor([[True] * 9, [True] * 6 + [False] * 3])
+    mask = None if causal else real[:, None, None]
+    other = torch.where(real[..., None], x, 7.0)
+
+    def said(x: Tensor) -> Tensor:
+        return layer(x, *layer.keys_values(x), mask=mask, causal=causal)
+
+    exact = said(x)
+    exact_gradient = torch.autograd.grad(exact[0].square().sum(), layer.query.weight)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = said(x)
+        assert causal or torch.equal(said(other)[real], rounded[real])
+    gradient = torch.autograd.grad(rounded[0].float().square().sum(), layer.query.weight)[0]
+    torch.testing.assert_close(rounded.float(), exact, atol=0.02, rtol=0.02)
+    assert F.cosine_similarity(gradient.flatten(), exact_gradient.flatten(), dim=0) > 0.999
 
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attune.models.layers.attention import Attention
+from attune.models.layers.dropout import Dropout
 
 Norm = Literal["post", "pre"]
 Cache = dict[str, Tensor]  # every tensor is batch-first, so that decoding can select and reorder rows
@@ -24,7 +25,7 @@ class Residual(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
         super().__init__()
-        self.norm, self.dropout, self.post = nn.LayerNorm(d_model), nn.Dropout(dropout), norm == "post"
+        self.norm, self.dropout, self.post = nn.LayerNorm(d_model), Dropout(dropout), norm == "post"
 
     def enter(self, x: Tensor) -> Tensor:
         return x if self.post else self.norm(x)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attune.models.layers.blocks import Cache, Norm, past_mask
+from attune.models.layers.dropout import Dropout
 
 # What an expert is given: rows sorted by expert, so that the rows of each expert lie together.
 # `experts` [P] names the expert of each row of [P, T, d]; it ascends.
@@ -70,7 +71,7 @@ class Listeners(nn.Module):
         self, count: int, d_model: int, heads: int, depth: int, ffn: int, dropout: float = 0.0, norm: Norm = "post"
     ) -> None:
         super().__init__()
-        self.heads, self.post, self.dropout = heads, norm == "post", nn.Dropout(dropout)
+        self.heads, self.post, self.dropout = heads, norm == "post", Dropout(dropout)
         self.self_query, self.cross_query = (StackedLinear(count, d_model, depth) for _ in range(2))
         self.self_key_value, self.cross_key_value = (StackedLinear(count, d_model, 2 * depth) for _ in range(2))
         self.self_out, self.cross_out = (StackedLinear(count, depth, d_model) for _ in range(2))

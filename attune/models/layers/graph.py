@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from attune.models.layers.dropout import Dropout
+
 
 class GraphAttention(nn.Module):
     """Seed 001, Eqs. 3–4: each vertex adds what its neighbours tell it, head by head.
@@ -19,7 +21,7 @@ class GraphAttention(nn.Module):
 
     def __init__(self, d_model: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, nn.Dropout(dropout)
+        self.heads, self.dropout = heads, Dropout(dropout)
         self.query, self.key, self.value = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
 
     def weigh(self, x: Tensor, adjacency: Tensor) -> Tensor:
