@@ -126,9 +126,7 @@ class Empdg(Trunk):
         super().__init__(config)
         d = config.d_model
         if config.emotion_words:
-            self.emotion_encoder = Encoder(
-                config.encoder_layers, d, config.heads, config.ffn, config.dropout, config.norm
-            )
+            self.emotion_encoder = Encoder(config.encoder_layers, config.shape)
             self.emotion_state = nn.Embedding(1, d)
         self.emotion = nn.Linear(2 * d if config.emotion_words else d, len(EMOTIONS), bias=False)  # W_e [7]
         self.signal_input = nn.Linear(len(EMOTIONS), d)

@@ -22,7 +22,7 @@ from attune.knowledge.graph import GraphBuilder
 from attune.models import register_system
 from attune.models.codec import PAD, Batch, pad
 from attune.models.emotional_graph import GraphKeys, attention_loss, emotional_signal
-from attune.models.layers.blocks import Cache, Decoder, DecoderLayer, Norm
+from attune.models.layers.blocks import Cache, Decoder, DecoderLayer, Shape
 from attune.models.layers.graph import GraphAttention
 from attune.models.layers.loss import row_nll
 from attune.models.trunk import Trunk, TrunkConfig
@@ -105,9 +105,9 @@ class CopyLayer(DecoderLayer):
 class EmotionalLayer(CopyLayer):
     """Its context vector is c = [g_s; c_e], projected to the layer's width [13]."""
 
-    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
-        super().__init__(d_model, heads, ffn, dropout, norm)
-        self.cross.out = nn.Linear(2 * d_model, d_model)
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.cross.out = nn.Linear(2 * shape.d_model, shape.d_model)
 
     def context(self, seen: Tensor, cache: Cache) -> Tensor:
         return torch.cat([seen, cache["signal"][:, None].expand_as(seen)], -1)
@@ -122,8 +122,7 @@ class Kemp(Trunk):
         super().__init__(config)
         d = config.d_model
         layer = EmotionalLayer if config.emotional_decoder else CopyLayer
-        shape = (d, config.heads, config.ffn, config.dropout, config.norm)
-        self.decoder = Decoder(config.decoder_layers, *shape, layer=layer)
+        self.decoder = Decoder(config.decoder_layers, config.shape, layer=layer)
         self.emotion = nn.Linear(d, len(EMOTIONS), bias=False)  # W_e [8]
         self.copy_gate = nn.Linear(d, 1)  # [18]
         if config.context_encoder:

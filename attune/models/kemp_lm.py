@@ -27,7 +27,7 @@ from attune.knowledge.graph import CONCEPT_KIND, ContextGraph, batch_graphs
 from attune.models import register_system
 from attune.models.codec import NO_EMOTION, Place
 from attune.models.emotional_graph import GraphKeys, attention_loss, emotional_signal
-from attune.models.layers.blocks import Encoder, Positions
+from attune.models.layers.blocks import Encoder, Positions, Shape
 from attune.models.layers.dropout import Dropout
 from attune.models.layers.gated import GatedCrossAttention, insert_cross, start_cross
 from attune.models.layers.graph import GraphAttention
@@ -224,7 +224,7 @@ class KempLm(Speaks, OnParts):
         self.vertex_norm, self.state = nn.LayerNorm(d), nn.Embedding(3, d)  # of CLS, words and concepts
         self.positions, self.dropout = Positions(d), Dropout(config.dropout)
         self.graph = GraphAttention(d, heads, config.dropout)
-        self.global_layers = Encoder(config.graph_layers, d, heads, 2 * d, config.dropout, "pre")
+        self.global_layers = Encoder(config.graph_layers, Shape(d, heads, 2 * d, config.dropout, "pre"))
         self.emotion = nn.Linear(d, len(EMOTIONS), bias=False)  # W_e [8]
         insert_cross(layers_of(self.decoder), config.decoder_frozen, lambda: EmotionalCross(d, heads))
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from attune.emotion.taxonomy import EMOTIONS, POSITIVE
 from attune.models import register_system
 from attune.models.codec import PAD, Batch
-from attune.models.layers.blocks import Encoder, Norm
+from attune.models.layers.blocks import Encoder, Shape
 from attune.models.trunk import Gate, Trunk, TrunkConfig
 
 POLARITY = torch.tensor([0 if emotion in POSITIVE else 1 for emotion in EMOTIONS])  # of each emotion
@@ -28,6 +28,8 @@ class MimeConfig(TrunkConfig):
     emotion_head: bool = True
     kl_weight: float = 1.0
     """Weight of the divergence between posterior and prior, in nats per target token like the reply's loss."""
+    kl_free: float = 0.0
+    """Nats of an example's divergence that cost nothing, so that the posterior may keep something of the response."""
     polarity_noise: float = 0.0
     """How often training takes an example for the other polarity, as the prediction at test sometimes does."""
 
@@ -50,9 +52,9 @@ class Gaussians(nn.Module):
 class View(nn.Module):
     """The context as one emotion shows it: the emotion joined to every state, then an encoder layer."""
 
-    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.join, self.encoder = nn.Linear(2 * d_model, d_model), Encoder(1, d_model, heads, ffn, dropout, norm)
+        self.join, self.encoder = nn.Linear(2 * shape.d_model, shape.d_model), Encoder(1, shape)
 
     def forward(self, memory: Tensor, real: Tensor, emotion: Tensor) -> Tensor:
         of_memory, of_emotion = self.join.weight.chunk(2, 1)  # the emotion is the same at every position
@@ -79,12 +81,11 @@ class Mime(Trunk):
     def __init__(self, config: MimeConfig) -> None:
         super().__init__(config)
         d = config.d_model
-        shape = (d, config.heads, config.ffn, config.dropout, config.norm)
         self.emotion = nn.Linear(d, len(EMOTIONS), bias=False)  # its rows are the emotions' embeddings
         self.query = nn.Linear(d, d, bias=False)
         self.prior, self.posterior = Gaussians(d, d), Gaussians(2 * d, d)
         self.mixture = nn.Linear(d, len(EMOTIONS))
-        self.mimicking, self.differing = View(*shape), View(*shape)
+        self.mimicking, self.differing = View(config.shape), View(config.shape)
         self.fusion_gate, self.fusion = nn.Linear(2 * d, 2 * d), nn.Linear(2 * d, d)
         self.post_init()
 
@@ -145,4 +146,7 @@ class Mime(Trunk):
     def own_losses(
         self, batch: Batch, read: dict[str, Tensor], hidden: Tensor, tokens: int, examples: int
     ) -> dict[str, Tensor]:
-        return {"kl": self.config.kl_weight * read["kl"].sum() / tokens} if "kl" in read else {}
+        if "kl" not in read:
+            return {}
+        beyond = (read["kl"] - self.config.kl_free).clamp_min(0.0)
+        return {"kl": self.config.kl_weight * beyond.sum() / tokens}

@@ -21,7 +21,7 @@ from attune.emotion.taxonomy import EMOTIONS
 from attune.errors import SettingsError
 from attune.models.codec import PAD, ROLE_ID, UNK, Batch, Features
 from attune.models.layers.bag import BagClassifier
-from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions
+from attune.models.layers.blocks import Cache, Decoder, Encoder, Positions, Shape
 from attune.models.layers.dropout import Dropout
 from attune.models.layers.loss import emotion_terms, row_nll, smoothed_nll
 
@@ -45,6 +45,8 @@ class TrunkConfig(PreTrainedConfig):
     """Width inside the two-layer feed-forward part."""
     norm: Literal["post", "pre"] = "post"
     """Layer norm after each sub-layer, as the papers draw it, or before."""
+    head_norm: bool = False
+    """Layer norm of each attention head's queries and keys."""
     dropout: float = 0.0
     """Dropout on embeddings and on the output of every sub-layer."""
     vector_size: int = 0
@@ -91,6 +93,10 @@ class TrunkConfig(PreTrainedConfig):
             raise SettingsError("prepend and ensemble share one classifier: give both the same labels")
 
     @property
+    def shape(self) -> Shape:
+        return Shape(self.d_model, self.heads, self.ffn, self.dropout, self.norm, self.head_norm)
+
+    @property
     def measures(self) -> frozenset[str]:
         """What a training can be selected by."""
         return frozenset({"ppl", "loss"} | ({"emotion_accuracy"} if self.emotion_head else set()))
@@ -129,14 +135,13 @@ class Trunk(PreTrainedModel):
     def __init__(self, config: TrunkConfig) -> None:
         super().__init__(config)
         d, size = config.d_model, config.vector_size or config.d_model
-        shape = (d, config.heads, config.ffn, config.dropout, config.norm)
         self.vectors = nn.Embedding(config.vocab_size, size, padding_idx=PAD)
         self.widen = nn.Linear(size, d, bias=False) if size != d else nn.Identity()
         self.role_vectors = nn.Embedding(len(ROLE_ID), d)
         self.positions = Positions(d)
         self.dropout, self.emotion_dropout = Dropout(config.dropout), Dropout(config.emotion_dropout)
-        self.encoder = Encoder(config.encoder_layers, *shape)
-        self.decoder = Decoder(config.decoder_layers, *shape)
+        self.encoder = Encoder(config.encoder_layers, config.shape)
+        self.decoder = Decoder(config.decoder_layers, config.shape)
         if config.tie_embeddings:
             self.narrow = nn.Linear(d, size, bias=False) if size != d else nn.Identity()
             self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))

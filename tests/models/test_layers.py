@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from attune.models.layers import loss as loss_module
 from attune.models.layers.attention import Attention
 from attune.models.layers.bag import BagClassifier
-from attune.models.layers.blocks import Decoder, Encoder, Positions
+from attune.models.layers.blocks import Decoder, Encoder, Norm, Positions, Shape
 from attune.models.layers.loss import row_nll, smoothed_nll
 
 
@@ -102,7 +102,7 @@ def test_scoring_forms_no_gradient(mode: type, monkeypatch: pytest.MonkeyPatch) 
 
 def test_padding_changes_nothing_an_encoder_says_of_real_tokens() -> None:
     torch.manual_seed(0)
-    encoder = Encoder(2, 8, 2, 16).eval()
+    encoder = Encoder(2, Shape(8, 2, 16)).eval()
     x = torch.randn(1, 4, 8)
     padded = torch.cat([x, torch.randn(1, 3, 8)], 1)
     real = torch.tensor([[True] * 4 + [False] * 3])
@@ -110,9 +110,10 @@ def test_padding_changes_nothing_an_encoder_says_of_real_tokens() -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_decoder_sees_no_later_token_and_its_cache_changes_nothing(norm: str) -> None:
+@pytest.mark.parametrize("head_norm", [False, True])
+def test_a_decoder_sees_no_later_token_and_its_cache_changes_nothing(norm: Norm, head_norm: bool) -> None:
     torch.manual_seed(0)
-    decoder = Decoder(2, 8, 2, 16, norm=norm).eval()  # type: ignore[arg-type]
+    decoder = Decoder(2, Shape(8, 2, 16, norm=norm, head_norm=head_norm)).eval()
     memory, real = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     x = torch.randn(2, 6, 8)
     whole = decoder(x, decoder.start(memory, real))
@@ -143,6 +144,25 @@ def test_in_bf16_attention_is_near_the_exact_one_and_what_is_masked_is_not_seen(
     gradient = torch.autograd.grad(rounded[0].float().square().sum(), layer.query.weight)[0]
     torch.testing.assert_close(rounded.float(), exact, atol=0.02, rtol=0.02)
     assert F.cosine_similarity(gradient.flatten(), exact_gradient.flatten(), dim=0) > 0.999
+
+
+def test_with_normed_heads_attention_does_not_sharpen_as_its_queries_and_keys_grow() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 7, 32)
+    plain, normed = Attention(32, heads=4), Attention(32, heads=4, normed=True)
+    before = {layer: layer.weigh(x, layer.keys_values(x)[0]) for layer in (plain, normed)}
+    with torch.no_grad():
+        for layer in before:
+            layer.query.weight.mul_(10)
+            layer.query.bias.mul_(10)
+            layer.key_value.weight.mul_(10)
+            layer.key_value.bias.mul_(10)
+    sharpened = plain.weigh(x, plain.keys_values(x)[0])
+    assert sharpened.max(-1).values.mean() > before[plain].max(-1).values.mean() + 0.3
+    torch.testing.assert_close(normed.weigh(x, normed.keys_values(x)[0]), before[normed], rtol=1e-3, atol=1e-5)
+    mixed = normed(x, *normed.keys_values(x))  # the one step of torch says the same as the weights that are looked at
+    key, value = normed.keys_values(x)
+    torch.testing.assert_close(mixed, normed.out((normed.weigh(x, key) @ value).transpose(1, 2).flatten(2)))
 
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:

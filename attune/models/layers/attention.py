@@ -13,7 +13,8 @@ class Attention(nn.Module):
     """Attention of queries over keys and values, split into heads.
 
     Keys and values are projected by :meth:`keys_values`, so that a decoder projects its memory once and
-    its own past never again.
+    its own past never again. `normed` gives each head's queries and keys a layer norm (Henry et al., 2020), without which
+    a query that is the same in every example may soon look at one position alone, where it learns nothing more.
 
     >>> layer = Attention(8, heads=2)
     >>> x = torch.zeros(3, 5, 8)
@@ -21,7 +22,7 @@ class Attention(nn.Module):
     torch.Size([3, 5, 8])
     """
 
-    def __init__(self, d_model: int, heads: int, memory: int | None = None) -> None:
+    def __init__(self, d_model: int, heads: int, memory: int | None = None, normed: bool = False) -> None:
         """`memory` is the width of what is looked at, where it is another."""
         super().__init__()
         if d_model % heads:
@@ -30,11 +31,18 @@ class Attention(nn.Module):
         self.query = nn.Linear(d_model, d_model)
         self.key_value = nn.Linear(memory or d_model, 2 * d_model)
         self.out = nn.Linear(d_model, d_model)
+        self.query_norm, self.key_norm = (
+            nn.LayerNorm(d_model // heads, bias=False) if normed else nn.Identity() for _ in range(2)
+        )
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """[B, S, d] → keys and values, each [B, heads, S, d / heads]."""
         key, value = self.key_value(x).chunk(2, dim=-1)
-        return self._split(key), self._split(value)
+        return self.key_norm(self._split(key)), self._split(value)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """[B, T, d] → [B, heads, T, d / heads]."""
+        return self.query_norm(self._split(self.query(x)))
 
     def forward(
         self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
@@ -43,7 +51,7 @@ class Attention(nn.Module):
         if torch.is_autocast_enabled("cpu") and not causal:  # two plain products are faster there than torch's one step
             mixed = self.weigh(x, key, mask) @ value
         else:
-            query = self._split(self.query(x))
+            query = self.queries(x)
             with torch.autocast("cpu", enabled=False):  # its backward pass is slower there in 16 bits
                 states = query.float(), key.float(), value.float()
                 mixed = F.scaled_dot_product_attention(*states, attn_mask=mask, is_causal=causal)
@@ -56,7 +64,7 @@ class Attention(nn.Module):
 
     def weigh(self, x: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
         """The attention weights themselves [B, heads, T, S], where they are looked at."""
-        scores = self._split(self.query(x)) @ key.transpose(2, 3) / math.sqrt(key.shape[-1])
+        scores = self.queries(x) @ key.transpose(2, 3) / math.sqrt(key.shape[-1])
         return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
 
     def _split(self, x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,6 +14,28 @@ from attune.models.layers.dropout import Dropout
 
 Norm = Literal["post", "pre"]
 Cache = dict[str, Tensor]  # every tensor is batch-first, so that decoding can select and reorder rows
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What all layers of a system have alike."""
+
+    d_model: int
+    heads: int
+    ffn: int
+    dropout: float = 0.0
+    norm: Norm = "post"
+    head_norm: bool = False
+
+    def attention(self) -> Attention:
+        return Attention(self.d_model, self.heads, normed=self.head_norm)
+
+    def residual(self) -> Residual:
+        return Residual(self.d_model, self.dropout, self.norm)
+
+    def last_norm(self) -> nn.Module:
+        """What stands behind a stack of layers."""
+        return nn.LayerNorm(self.d_model) if self.norm == "pre" else nn.Identity()
 
 
 class FeedForward(nn.Sequential):
@@ -36,10 +59,10 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.attention, self.ffn = Attention(d_model, heads), FeedForward(d_model, ffn)
-        self.around_attention, self.around_ffn = Residual(d_model, dropout, norm), Residual(d_model, dropout, norm)
+        self.attention, self.ffn = shape.attention(), FeedForward(shape.d_model, shape.ffn)
+        self.around_attention, self.around_ffn = shape.residual(), shape.residual()
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         y = self.around_attention.enter(x)
@@ -50,10 +73,10 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """[B, S, d] and a mask that is True at real tokens [B, S] → [B, S, d]."""
 
-    def __init__(self, layers: int, d_model: int, heads: int, ffn: int, dropout: float = 0.0, norm: Norm = "post"):
+    def __init__(self, layers: int, shape: Shape) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
-        self.norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
+        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(layers))
+        self.norm = shape.last_norm()
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         mask = None if bool(real.all()) else real[:, None, None, :]
@@ -63,11 +86,11 @@ class Encoder(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, d_model: int, heads: int, ffn: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.attention, self.cross = Attention(d_model, heads), Attention(d_model, heads)
-        self.ffn = FeedForward(d_model, ffn)
-        self.around_attention, self.around_cross, self.around_ffn = (Residual(d_model, dropout, norm) for _ in range(3))
+        self.attention, self.cross = shape.attention(), shape.attention()
+        self.ffn = FeedForward(shape.d_model, shape.ffn)
+        self.around_attention, self.around_cross, self.around_ffn = (shape.residual() for _ in range(3))
 
     def forward(self, x: Tensor, cache: Cache, prefix: str, memory_mask: Tensor | None) -> Tensor:
         """`cache` holds the memory's keys and values; this layer's own past is appended to it."""
@@ -101,19 +124,10 @@ def past_mask(new: int, total: int, device: torch.device) -> tuple[Tensor | None
 class Decoder(nn.Module):
     """Causal decoder over a memory. `start` projects the memory once; `forward` takes any number of new positions."""
 
-    def __init__(
-        self,
-        layers: int,
-        d_model: int,
-        heads: int,
-        ffn: int,
-        dropout: float = 0.0,
-        norm: Norm = "post",
-        layer: type[DecoderLayer] = DecoderLayer,
-    ) -> None:
+    def __init__(self, layers: int, shape: Shape, layer: type[DecoderLayer] = DecoderLayer) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layer(d_model, heads, ffn, dropout, norm) for _ in range(layers))
-        self.norm = nn.LayerNorm(d_model) if norm == "pre" else nn.Identity()
+        self.layers = nn.ModuleList(layer(shape) for _ in range(layers))
+        self.norm = shape.last_norm()
 
     def start(self, memory: Tensor, real: Tensor) -> Cache:
         cache: Cache = {"memory_mask": real}
