@@ -1,7 +1,7 @@
 """Train and score every row of docs/RESULTS.md that `results/` lacks, several side by side; then write the page.
 
 Each row is `attune train` and `attune evaluate`, as its commands stand on the page. A row that is there is left alone, and a training
-that was interrupted goes on, so this may be called until all are there. Where the tables stand is `docs/RESULTS.md`; what each run
+that was interrupted goes on, so this may be called until all are there. A row whose recipe has other settings by now is trained anew. Where the tables stand is `docs/RESULTS.md`; what each run
 printed is `runs/NAME.log`.
 
     python benchmarks/tables.py [--rows kemp,empdg-tuned-seed-1,…] [--jobs 2] [--set key=value] [--list]
@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attune.evaluate.results import write_results
-from attune.evaluate.scores import BASE_VARIANTS, SCORES
+from attune.evaluate.scores import BASE_VARIANTS, CONFIG, SCORES
+from attune.train.recipes import load_recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,22 @@ class Row:
         """Its results folder for a protocol."""
         return self.name if protocol == "listener-turns" else f"{self.name}-{protocol}"
 
-    def missing(self, results: Path) -> list[str]:
-        """The protocols by which it has not been scored."""
-        return [one for one in self.protocols if not (results / self.folder(one) / SCORES).is_file()]
+    def sets(self, others: Sequence[str] = ()) -> list[str]:
+        """The settings on top of the recipe."""
+        return [*others, *([f"training.seed={self.seed}"] if self.seed else [])]
+
+    def missing(self, results: Path, sets: Sequence[str] = ()) -> list[str]:
+        """The protocols by which it has not been scored, or only by a recipe of before."""
+        return [one for one in self.protocols if self.state(results / self.folder(one), sets) != "there"]
+
+    def state(self, folder: Path, sets: Sequence[str] = ()) -> str:
+        """What its results folder holds; the precision of a training does not part recipes."""
+        if not (folder / SCORES).is_file():
+            return "missing"
+        any_precision = "training.precision=full"
+        now = load_recipe(self.system, self.variant, [*self.sets(sets), any_precision])
+        kept = load_recipe(str(folder / CONFIG), None, [any_precision])
+        return "there" if kept.settled() == now.settled() else "of an earlier recipe"
 
 
 BOTH = ("listener-turns", "feedback")  # EmpDG's own test set too
@@ -81,9 +95,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.list:
         for row in ROWS:
-            print(f"{row.name:28}{'missing' if row.missing(given.results) else 'there'}")
+            for protocol in row.protocols:
+                print(f"{row.folder(protocol):32}{row.state(given.results / row.folder(protocol), given.set)}")
         return
-    wanted = chosen(given.rows.split(",") if given.rows else None, given.results)
+    wanted = chosen(given.rows.split(",") if given.rows else None, given.results, given.set)
     if not wanted:
         sys.exit("every row is there")
     if "ATTUNE_DATA" not in os.environ:
@@ -95,24 +110,23 @@ def main() -> None:
         sys.exit(1)
 
 
-def chosen(names: list[str] | None, results: Path) -> list[Row]:
+def chosen(names: list[str] | None, results: Path, sets: Sequence[str] = ()) -> list[Row]:
     """The rows of these names, in their order; without names, all that are missing."""
     if names is None:
-        return [row for row in ROWS if row.missing(results)]
+        return [row for row in ROWS if row.missing(results, sets)]
     known = {row.name: row for row in ROWS}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"no such row: {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[name] for name in names if known[name].missing(results)]
+    return [known[name] for name in names if known[name].missing(results, sets)]
 
 
 def made(row: Row, runs: Path, results: Path, jobs: int, sets: Sequence[str] = ()) -> bool:
     """Train a row's run unless it has ended, and score it by the protocols that are missing. Whether all went well."""
     run, attune = str(runs / row.name), [sys.executable, "-m", "attune.cli.main"]
-    sets = [*sets, *([f"training.seed={row.seed}"] if row.seed else [])]
-    given = [part for one in sets for part in ("--set", one)]
+    given = [part for one in row.sets(sets) for part in ("--set", one)]
     commands = [[*attune, "train", row.system, "--variant", row.variant, *given, "--out", run]]
-    for protocol in row.missing(results):
+    for protocol in row.missing(results, sets):
         asked = ["--protocol", protocol, "--variant", row.title, "--results", str(results)]
         commands.append([*attune, "evaluate", run, *asked])
     threads = str(max(1, (os.cpu_count() or 1) // jobs))

@@ -72,11 +72,14 @@ def test_rows_that_are_missing_are_trained_and_scored_and_no_others(
     results = tmp_path / "results"
     went = tables.made(row, tmp_path / "runs", results, jobs=1, sets=["training.warmup=7"])
     assert went, (tmp_path / "runs" / f"{row.name}.log").read_text()
-    assert row.missing(results) == []
+    assert row.missing(results, ["training.warmup=7"]) == []
+    assert row.missing(results, ["training.warmup=7", "training.precision=bf16"]) == [], "a precision parts no recipes"
+    assert row.missing(results, ["training.warmup=8"]) == ["listener-turns"]
     trained = load_recipe(str(results / row.name / "config.yaml")).training
     assert (trained.seed, trained.warmup) == (2, 7)
     monkeypatch.setattr(tables, "ROWS", (row,))
-    assert tables.chosen(None, results) == tables.chosen([row.name], results) == []
+    asked = ["training.warmup=7"]
+    assert tables.chosen(None, results, asked) == tables.chosen([row.name], results, asked) == []
     with pytest.raises(SystemExit, match="no such row: kempf"):
         tables.chosen(["kempf"], results)
 
