@@ -15,7 +15,7 @@ from attune.train.stages import STAGES, Stage, stages_of
 from attune.train.trainer import Trainer, train
 
 SETTINGS = [
-    "text.vectors=null", "model.d_model=16", "model.ffn=16", "model.critic_steps=4", "model.adversarial_steps=12",
+    "text.vectors=null", "model.d_model=16", "model.heads=2", "model.ffn=16", "model.critic_steps=4", "model.adversarial_steps=12",
     "training.batch_size=8", "training.warmup=10", "training.lr=0.3", "training.validate_every=5", "training.epochs=1",
     "training.checkpoint_every=3", "training.min_steps=0", "training.patience=50", "decoding.max_steps=6",
 ]  # fmt: skip
