@@ -28,8 +28,6 @@ class MimeConfig(TrunkConfig):
     emotion_head: bool = True
     kl_weight: float = 1.0
     """Weight of the divergence between posterior and prior, in nats per target token like the reply's loss."""
-    kl_free: float = 0.0
-    """Nats of an example's divergence that cost nothing, so that the posterior may keep something of the response."""
     polarity_noise: float = 0.0
     """How often training takes an example for the other polarity, as the prediction at test sometimes does."""
 
@@ -146,7 +144,4 @@ class Mime(Trunk):
     def own_losses(
         self, batch: Batch, read: dict[str, Tensor], hidden: Tensor, tokens: int, examples: int
     ) -> dict[str, Tensor]:
-        if "kl" not in read:
-            return {}
-        beyond = (read["kl"] - self.config.kl_free).clamp_min(0.0)
-        return {"kl": self.config.kl_weight * beyond.sum() / tokens}
+        return {"kl": self.config.kl_weight * read["kl"].sum() / tokens} if "kl" in read else {}

@@ -92,17 +92,6 @@ def test_in_training_the_posterior_is_drawn_from_and_sees_the_response(dialogues
     assert model.posterior.out.weight.grad.any()
 
 
-def test_nats_that_are_free_cost_nothing_and_those_beyond_count_fully(dialogues: list[Dialogue], batch: Batch) -> None:
-    model = small_system("mime", dialogues).model.train()
-    read = {"kl": torch.tensor([0.5, 2.0, 5.0], requires_grad=True)}
-    for free, total, counted in ((0.0, 7.5, [1, 1, 1]), (2.5, 2.5, [0, 0, 1])):
-        model.config.kl_free = free
-        term = model.own_losses(batch, read, torch.empty(0), tokens=10, examples=3)["kl"]
-        assert term.item() == pytest.approx(total / 10)
-        (slopes,) = torch.autograd.grad(term, read["kl"])
-        torch.testing.assert_close(slopes, torch.tensor(counted) / 10)
-
-
 def test_the_polarity_is_the_predictions_and_in_training_the_labels(dialogues: list[Dialogue], batch: Batch) -> None:
     model = small_system("mime", dialogues).model
     seen: list[list[int]] = []
