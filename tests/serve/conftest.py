@@ -33,13 +33,13 @@ class Running:
     server: uvicorn.Server
 
     def client(self, key: str = "none") -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=20)
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60)
 
     def post(self, path: str, body: Any = None, **more: Any) -> httpx.Response:
-        return httpx.post(self.url + path, json=body, timeout=20, **more)
+        return httpx.post(self.url + path, json=body, timeout=60, **more)
 
     def get(self, path: str, **more: Any) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=20, **more)
+        return httpx.get(self.url + path, timeout=60, **more)
 
     def chat(self, text: str = "My dog died.", **more: Any) -> httpx.Response:
         return self.post("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], **more})
