@@ -1,8 +1,8 @@
 """Train and score every row of docs/RESULTS.md that `results/` lacks, several side by side; then write the page.
 
 Each row is `attune train` and `attune evaluate`, as its commands stand on the page. A row that is there is left alone, and a training
-that was interrupted goes on, so this may be called until all are there. A row whose recipe has other settings by now is trained anew. Where the tables stand is `docs/RESULTS.md`; what each run
-printed is `runs/NAME.log`.
+that was interrupted goes on, so this may be called until all are there. A row whose recipe has other settings by now is trained anew.
+Where the tables stand is `docs/RESULTS.md`; what each run printed is `runs/NAME.log`.
 
     python benchmarks/tables.py [--rows kemp,empdg-tuned-seed-1,…] [--jobs 2] [--set key=value] [--list]
 
